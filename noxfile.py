@@ -1,4 +1,4 @@
-"""Tasks of a developer, by the commands of CI: ``nox -s tests``, ``nox -l`` for all.
+"""Tasks for developers, with the same commands as CI: ``nox -s tests``; ``nox -l`` lists all.
 
 Sessions run in the active environment, set up by ``pip install -c constraints.txt -e ".[dev]"``. Only ``package`` and
 ``lowest`` make environments of their own.
@@ -31,6 +31,12 @@ def slow(session: nox.Session) -> None:
 
 
 @nox.session
+def nightly(session: nox.Session) -> None:
+    """Run the tests that repeat others at length: more fuzzed files, seeds, families and whole data sets."""
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "nightly", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Run the linters, the type checker and the import contracts."""
     session.run("ruff", "check", ".")
@@ -53,7 +59,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def audit(session: nox.Session) -> None:
-    """Look for risky code, and for known vulnerabilities of what is installed."""
+    """Look for risky code, and for known vulnerabilities in installed packages."""
     session.run("bandit", "-q", "-ll", "-r", "src")
     if os.environ.get("CI"):
         session.run("pip-audit", "--skip-editable")

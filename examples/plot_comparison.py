@@ -2,9 +2,9 @@
 Which remedy for this table?
 ============================
 
-Five methods on the same folds, with the same network, and a recommendation in words. The table is the one of
-:doc:`plot_table`: 442 patients, and we want to find a tenth of them. On the command line, ``equipoise compare FILE``
-does the same for your data.
+We compare five methods with the same network on the same folds, and get a recommendation in words. The table is that of
+:doc:`plot_table`: 442 patients, of whom we want to find the tenth whose disease progresses fastest. On the command
+line, ``equipoise compare FILE`` does the same for your data.
 """
 
 import textwrap

@@ -2,9 +2,10 @@
 Your own training loop
 ======================
 
-An ordinary PyTorch loop with two additions: the loss, and a curriculum that you call after every epoch. The curriculum
-measures the class uncertainty at the end of the softmax stage and sets the margins and their strength. A tenth of the
-samples is held out until the sample stage, for the correction.
+This is an ordinary PyTorch loop with two additions: the loss, and a curriculum that you call after every epoch. After a
+stage of ordinary training (softmax), the curriculum measures how uncertain the network is about each class and sets the
+margins and their strength. A tenth of the samples is held out until the last stage, the sample stage: on these samples
+the curriculum finds out what the margins missed, and corrects the predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +25,7 @@ EPOCHS, BATCH = 30, 32
 
 
 def samples() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Imbalanced digits to train on, balanced ones to test on."""
+    """Return imbalanced digits to train on and balanced ones to test on."""
     x, y = load_digits(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x / 16, y, test_size=0.4, stratify=y, random_state=0)
     kept = step(y_train, rng=0)
@@ -39,7 +40,7 @@ def samples() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def train(x: Tensor, y: Tensor, after_epoch) -> None:
-    """The loop; ``after_epoch(record, model, loss)`` is called after each epoch."""
+    """Train, and call ``after_epoch(record, model, loss)`` after each epoch."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
     loss = UncertaintyMarginLoss(in_features=256, classes=10, dropout=0.5, sample_level="expected")
@@ -88,7 +89,7 @@ found = {name: recall_rare[EPOCHS - 1 - stages[::-1].index(name)] for name in SH
 print("recall of the rare digits at the end of each stage:", ", ".join(f"{name} {found[name]:.0%}" for name in found))
 
 # %%
-# The network starts to find the rare digits when the margins set in.
+# The network begins to find the rare digits once the margins take effect.
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 5), sharex=True, height_ratios=[3, 1], layout="constrained")
 number = range(1, EPOCHS + 1)

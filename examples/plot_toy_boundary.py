@@ -3,8 +3,8 @@ Where does the boundary go?
 ===========================
 
 Two Gaussian clouds of unit variance, one fifty times rarer than the other. If both were equally common, the best
-boundary would be half-way between them: the dashed line. A softmax network cuts into the rare cloud. Equipoise with
-``margins="uncertainty"`` moves the boundary back without being told how rare the class is.
+boundary would be half-way between them, at the dashed line. An ordinary (softmax) network cuts into the rare cloud.
+Equipoise with ``margins="uncertainty"`` moves the boundary back without being told how rare the class is.
 """
 
 import matplotlib.pyplot as plt

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, settings
 
 gc.disable()  # until everything is imported and collected, all of which stays
 torch.set_num_threads(1)
+os.fsync = lambda _: None  # no test cuts the power, and waiting for the disk takes as long as a small fit
 sys.dont_write_bytecode = False  # else each worker, and each command in a process of its own, compiles everything anew
 settings.register_profile(
-    "fast", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "fast", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fast")
 if sys.platform == "win32":  # limits, locks and signals of POSIX

@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 DOCTEST = re.compile(r"^ *>>> .*(?:\n *\S.*)*", re.M)
 ARGUMENTS = re.compile(r"^ +(\w+(?:, \w+)*):\s|^(\w+(?:, \w+)*) : ", re.M)
 SHAPE = re.compile(
-    r"\((?:[\w·*. ]+,[^)]*|\.\.\.)?\)|\bany shape\b|\bbroadcasts\b|shaped as|likewise|\bas (?:in|for)\s+:"
+    r"\((?:[\w·*. ]+,[^)]*|\.\.\.)?\)|\bany shape\b|\bbroadcasts\b|shaped as|same shape|\bas (?:in|for)\s+:"
 )
 ARRAY = re.compile(r"Tensor|NDArray|ArrayLike|Images")
 CONSTANTS = {"BACKBONES", "DATASETS", "DECISIONS", "DROPOUT_TYPES", "LOSSES", "METHODS", "METRICS", "__version__"}

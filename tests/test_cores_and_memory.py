@@ -1,14 +1,18 @@
 """Memory and cores that a container or a scheduler leaves to us."""
 
+import ctypes
 import os
+import sys
 import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from equipoise import cores_and_memory as machine
 from equipoise.app.compare import deadline
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
-from equipoise.cores_and_memory import cores, end_past_threads, free_memory
+from equipoise.cores_and_memory import cores, end_past_threads, free_memory, release_memory
 
 
 @pytest.fixture
@@ -87,3 +91,26 @@ def test_a_thread_left_behind_does_not_crash_the_way_out(monkeypatch):
     end_past_threads(1)
     free.set()
     assert ended == [1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
+def test_freed_memory_is_returned_to_the_system():
+    pieces = [np.ones(5_000) for _ in range(2_500)]  # 100 MB, each too small for a mapping of its own
+    del pieces[:-1]  # the last one keeps the heap from shrinking by itself
+    before = _resident()
+    release_memory()
+    assert _resident() < before - 5e7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, no library is asked")
+def test_another_c_library_keeps_its_memory_and_arrow_may_be_out_of_reach(monkeypatch):
+    asked = []
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # importing it fails
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: asked.append(name) or object())  # without malloc_trim
+    release_memory()
+    assert asked == [None]
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

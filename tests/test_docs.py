@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import mostly_nightly
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TOURS = [
     *("tour-table", "tour-images", "tour-text", "tour-recall", "tour-probabilities", "tour-network", "tour-paper"),
     "should-i-rebalance",
 ]
+REPEATING = {"tour-images", "tour-recall", "tour-probabilities", "tour-network", "tour-paper"}
+"""Tours whose commands other tests run as well; what they print is checked every night."""
 IN_ORDER = {*(f"{name}.md" for name in TOURS), "extending.md"}
 """Pages whose blocks need the ones before: run below, and in test_extending.py."""
 FENCES = {
@@ -28,7 +32,7 @@ FENCES = {
 }
 
 
-WHOLE_FITS = re.compile(r"Classifier\(random_state|train_run\(|\bcompare\(|\brebalance\(")
+WHOLE_FITS = re.compile(r"Classifier\(|\.fit\(|train_run\(|\bcompare\(|\brebalance\(")
 """What takes seconds: the slow set runs these blocks, all but the README's."""
 
 
@@ -87,8 +91,9 @@ def without_numbers(printed):
     return [line for row in words.splitlines() if (line := re.sub(r"[\s─━│┃-]+", " ", row).strip())]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TOURS)
+@pytest.mark.parametrize(
+    "name", mostly_nightly(sorted(TOURS, key=REPEATING.__contains__), slow=len(TOURS) - len(REPEATING))
+)
 def test_the_tours_run_and_print_what_they_show(name, tmp_path):
     tours = script("tour_pages")
     assert name in tours.PAGES
@@ -126,7 +131,7 @@ def test_the_guide_tells_the_measurements_of_scaling_out_as_stored(monkeypatch):
     "name",
     [
         *("training_length", "head_dropout", "held_back", "tables", "table_scaling", "blend_variants", "decisions"),
-        *("text", "many_classes", "network_members", "scaling", "training_speed"),
+        *("text", "many_classes", "network_members", "scaling", "training_speed", "fine_tuning"),
     ],
 )
 def test_pages_of_choices_are_those_of_the_stored_results(name, monkeypatch):

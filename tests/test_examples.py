@@ -7,6 +7,8 @@ import matplotlib.pyplot as plt
 import pytest
 from PIL import Image
 
+from tests.marks import mostly_nightly
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 BETTER = {
     "plot_toy_boundary": ("softmax", "Equipoise", 0.3),
@@ -18,6 +20,8 @@ BETTER = {
 }
 """What each shows: the second finds more of what is rare than the first, by how much at least."""
 
+OTHERS = sorted(BETTER.keys() - {"plot_table", "plot_custom_loop"})
+
 
 def test_the_list_of_examples_is_that_of_the_folder():
     names = sorted(path.stem for path in EXAMPLES.glob("plot_*.py"))
@@ -27,8 +31,7 @@ def test_the_list_of_examples_is_that_of_the_folder():
     assert [name for name in [*(f"{name}.py" for name in names), *recipes] if f"({name})" not in page] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(BETTER))
+@pytest.mark.parametrize("name", mostly_nightly(["plot_table", "plot_custom_loop", *OTHERS], slow=2))
 def test_an_example_draws_its_picture_and_shows_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.close("all")

@@ -13,16 +13,23 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 from equipoise import BalancedClassifier, UncertaintyBalancedClassifier
-from equipoise.app.compare import METHODS
+from equipoise.app.compare import METHODS, FitOptions, compare
+from equipoise.app.compare.comparison_page import html
 from equipoise.app.report import write_report
 from equipoise.app.report.sections import SECTIONS
 from equipoise.app.runs.predictors import BlendPredictor
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.calibration.scaling import SCALINGS, fit_scaling
-from equipoise.data import open_data
+from equipoise.data import Samples, open_data
+from equipoise.data.columns.chosen_columns import ChosenColumns
+from equipoise.data.columns.column_kinds import COLUMN_KINDS
+from equipoise.data.encoder import TableEncoder
+from equipoise.data.profile import profile_columns
 from equipoise.data.tables import TABLE_READERS
 from equipoise.data.tables.read_table import iterate_table
 from equipoise.decisions import DECISIONS, Balanced, Natural
@@ -40,14 +47,17 @@ from tests.models import test_backbones as backbones_contract
 from tests.paper.sets import layouts
 from tests.paper.sets import test_contract as sets_contract
 
+pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 ADDED = {
     "poly1": LOSSES,
+    "influence_balanced": LOSSES,
     "small_digits": DATASETS,
     "tiny": BACKBONES,
     "weakest_f1": METRICS,
     "halfway": DECISIONS,
     ".arff": TABLE_READERS,
+    "tags": COLUMN_KINDS,
     "offsets_alone": SCALINGS,
     "bayes": FAMILIES,
 }
@@ -90,15 +100,31 @@ def test_the_loss_is_its_formula(followed):
 
 
 @pytest.mark.usefixtures("followed")
+@pytest.mark.parametrize("name", ["poly1", "influence_balanced"])
 @pytest.mark.parametrize("multilabel", [False, True])
-def test_the_loss_keeps_the_contract_of_losses(multilabel):
-    losses_contract.test_every_loss_is_built_and_called_alike("poly1")
-    losses_contract.test_the_reductions_agree("poly1", multilabel)
-    losses_contract.test_a_sample_of_weight_two_is_the_sample_twice("poly1", multilabel, "mean")
-    losses_contract.test_gradcheck("poly1", multilabel)
-    losses_contract.test_the_state_dict_restores_the_loss("poly1", multilabel)
-    losses_contract.test_logits_for_prediction_have_the_classes_shape_and_no_margin("poly1", multilabel)
-    losses_contract.test_halves_are_widened_to_float32_also_under_autocast("poly1", torch.bfloat16)
+def test_the_loss_keeps_the_contract_of_losses(name, multilabel):
+    losses_contract.test_every_loss_is_built_and_called_alike(name)
+    losses_contract.test_the_reductions_agree(name, multilabel)
+    losses_contract.test_a_sample_of_weight_two_is_the_sample_twice(name, multilabel, "mean")
+    losses_contract.test_gradcheck(name, multilabel)
+    losses_contract.test_the_state_dict_restores_the_loss(name, multilabel)
+    losses_contract.test_logits_for_prediction_have_the_classes_shape_and_no_margin(name, multilabel)
+    losses_contract.test_halves_are_widened_to_float32_also_under_autocast(name, torch.bfloat16)
+    losses_contract.test_features_and_class_vectors_of_length_zero_give_finite_gradients(name, torch.float32)
+
+
+@pytest.mark.usefixtures("followed")
+def test_the_loss_on_features_is_its_formula_for_each_of_several_networks():
+    features, target = batch()
+    loss = build("influence_balanced", members=2, reduction="none")
+    vectors, bias = loss.weight.unflatten(-1, (2, -1)), loss.bias
+    for value, row, label in zip(loss(features, target).tolist(), features, target.tolist(), strict=True):
+        expected = 0.0
+        for member, own in enumerate(row.chunk(2)):
+            p = torch.softmax(vectors[:, member] @ own + bias, 0).tolist()
+            away = sum(abs(q - (j == label)) for j, q in enumerate(p))
+            expected += -10 * math.log(p[label]) / (away * float(own.abs().sum()) + 1e-3) / 2
+        assert value == pytest.approx(expected)
 
 
 @pytest.mark.usefixtures("followed")
@@ -122,7 +148,7 @@ def small_digits(folder):
 def test_the_data_set_keeps_the_contract_of_sets(followed, tmp_path, monkeypatch):
     monkeypatch.setitem(layouts.LAYOUTS, "small_digits", small_digits)
     monkeypatch.delenv("EQUIPOISE_DATA", raising=False)
-    sets_contract.test_every_set_has_a_layout_and_three_are_public()
+    sets_contract.test_every_set_has_a_layout_and_the_public_ones_are_known()
     sets_contract.test_a_set_gives_images_with_labels("small_digits", tmp_path / "a")
     sets_contract.test_numbers_that_are_not_the_official_ones_are_noted("small_digits", tmp_path / "b")
     sets_contract.test_a_set_is_found_below_the_data_folder_or_as_it("small_digits", tmp_path / "c", monkeypatch)
@@ -157,6 +183,25 @@ def test_the_decision_rule_is_kept_by_files_and_stands_between_two_others(follow
 
 
 @pytest.mark.usefixtures("followed")
+def test_the_resampler_balances_the_rows_that_the_network_is_trained_on():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["common", "rare"], [90, 12])
+    x = rng.normal(size=(102, 2)) + (y == "rare")[:, None]
+    model = METHODS["borderline_smote"].build(0, {}, FitOptions(epochs=1, width=4))
+    assert sorted(np.unique(model["resample"].fit_resample(x, y)[1], return_counts=True)[1]) == [90, 90]
+    assert model.fit(x, y).predict(x).shape == (102,)
+
+
+def test_the_decision_rule_ranks_methods_by_its_own_yardstick(followed):
+    samples = Samples(followed["X"], followed["y"])
+    methods = {"bayes": GaussianNB(), "tree": DecisionTreeClassifier(max_depth=2)}
+    found = compare(samples, methods=methods, seeds=1, folds=3, decision=DECISIONS["halfway"]())
+    assert found.ranking.metric == "right"
+    assert 0.9 < found.ranking.places[0].mean < 1
+    assert "the wrong answers per 1,000 cases" in html(found, "iris.csv")
+
+
+@pytest.mark.usefixtures("followed")
 def test_the_table_format_is_read_whole_in_parts_and_refused_in_a_sentence(tmp_path):
     path = tmp_path / "t.arff"
     head = "@relation t\n@attribute size numeric\n@attribute kind {good,bad}\n@data\n"
@@ -168,6 +213,24 @@ def test_the_table_format_is_read_whole_in_parts_and_refused_in_a_sentence(tmp_p
     path.write_text(head + "x,good\n")
     with pytest.raises(InvalidInputError, match=r"t\.arff is not an ARFF file .*; save the table as CSV"):
         open_data(path, target="kind")
+
+
+def test_the_column_kind_is_learnt_encoded_stored_chosen_and_described(followed):
+    encoder, films = followed["encoder"], followed["films"]
+    assert encoder.column_names_ == ["year", "genres=horror", "genres=scifi"]
+    again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    new = films.assign(genres=["scifi|opera", None, "scifi|horror"])
+    assert again.transform(new)[:, 1:].tolist() == encoder.transform(new)[:, 1:].tolist() == [[0, 1], [0, 0], [1, 1]]
+    assert again.text_columns == ["genres"]
+    broken = encoder.to_json()
+    broken["columns"][1]["levels"] = []
+    with pytest.raises(InvalidInputError, match=r"the column 'genres' with values that contradict each other"):
+        TableEncoder.from_json(broken)
+    assert ChosenColumns(kind="genres=tags").kinds(["genres"]) == {"genres": "tags"}
+    genres = profile_columns(films, np.array([0, 1, 1]), kinds={"genres": "tags"})[1]
+    assert (genres.kind, genres.ignored, genres.examples) == ("tags", False, ("horror", "horror|scifi", "action|scifi"))
+    apart = films.assign(genres=["horror", "scifi", "action"])
+    assert TableEncoder(kinds={"genres": "tags"}).fit(apart).notes == ["genres: ignored, no tag occurs twice."]
 
 
 @pytest.mark.usefixtures("followed")
@@ -213,12 +276,11 @@ def test_the_backbone_keeps_the_contract_of_backbones():
 def test_the_family_is_blended_named_and_stored(followed, tmp_path):
     blend, x = followed["blend"], followed["X"]
     assert [part.name for part in BlendPredictor(blend).blend] == ["naive Bayes", "extra trees"]
-    assert TrainOptions("table.csv", model="bayes").model == "bayes"
+    assert RunOptions("table.csv", model="bayes").model == "bayes"
     blend.save(tmp_path)
     assert np.array_equal(BalancedClassifier.load(tmp_path).predict_proba(x), blend.predict_proba(x))
 
 
-@pytest.mark.slow
 def test_the_training_option_is_argument_flag_key_record_and_check(tmp_path):
     shutil.copytree(PAGE.parent.parent / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     (change,) = re.findall(r"^```diff\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -239,5 +301,10 @@ def test_the_training_option_is_argument_flag_key_record_and_check(tmp_path):
     refused = run("-m", "equipoise", "train", "--config", "options.toml", "--accumulate", "0", "--out", "other")
     assert "accumulate" in refused.stderr
     assert refused.returncode != 0
-    code = "from equipoise import UncertaintyBalancedClassifier as C; print(C(accumulate=2).get_params()['accumulate'])"
-    assert run("-c", code).stdout == "2\n"
+    code = (
+        "from equipoise import UncertaintyBalancedClassifier as C\n"
+        "from equipoise.estimators.options_to_settings import settings_for\n"
+        "model = C(accumulate=2)\n"
+        "print(model.get_params()['accumulate'], settings_for(model, 100, 0).accumulate)"
+    )
+    assert run("-c", code).stdout == "2 2\n"

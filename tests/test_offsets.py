@@ -8,11 +8,12 @@ import pytest
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.compare import FitOptions, fit_tuned
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.errors import ShortTrainingWarning
-from equipoise.estimators.table_rows import network_samples
+from equipoise.estimators.input_rows import network_samples
 from tests.app.runs import made
+from tests.marks import mostly_slow
 
 NOW = 1.7e12  # Unix milliseconds
 EPOCHS = 8
@@ -47,7 +48,7 @@ def unscaled():
     return rows, y, fitted(rows, y).predict_proba(rows)
 
 
-@pytest.mark.parametrize("scale", [1e-40, 5e37, 1e300])
+@pytest.mark.parametrize("scale", mostly_slow([1e-40, 5e37, 1e300]))
 def test_the_estimator_takes_columns_of_any_scale_without_a_warning(scale, unscaled):
     rows, y, probabilities = unscaled
     with warnings.catch_warnings():
@@ -78,8 +79,8 @@ def runs(tmp_path_factory):
         folder = tmp_path_factory.mktemp(name)
         table(folder / "t.csv", offset)
         with pytest.MonkeyPatch.context() as patch:
-            made.plain_pictures(patch)
-            train_run(TrainOptions(str(folder / "t.csv"), target="label", epochs=EPOCHS), folder / "run")
+            made.plain_pages(patch)
+            train_run(RunOptions(str(folder / "t.csv"), target="label", epochs=EPOCHS), folder / "run")
         found[name] = folder
     return found
 

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.app.report.browser import Browser, programs
+from tests.marks import mostly_nightly
 
 fcntl = pytest.importorskip("fcntl", reason="a lock of POSIX")
 
@@ -161,10 +162,10 @@ def complaints(browser):
     return [message for message in logged if "Got invalid theme mode: . Resetting to auto." not in message]
 
 
-@pytest.mark.slow
-def test_every_page_is_whole_on_a_desktop_and_on_a_phone(browser, pages):
+@pytest.mark.parametrize("part", mostly_nightly(range(4), slow=2))  # so that several processes share them
+def test_every_page_is_whole_on_a_desktop_and_on_a_phone(browser, pages, part):
     faults = []
-    for path in pages:
+    for path in list(pages)[part::4]:
         browser.open(path)
         broken = browser.run("return [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)")
         faults += [f"{path.name}: no picture {url}" for url in broken]

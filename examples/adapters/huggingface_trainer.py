@@ -5,7 +5,7 @@ Hugging Face Trainer
 Run it with ``pip install transformers && python examples/adapters/huggingface_trainer.py``.
 
 Two parts: the loss in the model, and a callback that calls the curriculum after every epoch. Any encoder with one
-vector per token works; this one is a tiny BERT with random weights, so that nothing is downloaded. Replace it by
+vector per token works; this one is a tiny BERT with random weights, so that nothing is downloaded. Replace it with
 ``AutoModel.from_pretrained(...)``. Margins, strength and correction are buffers of the loss, so the Trainer's
 checkpoints include them. The callback saves the curriculum's state, so a resumed run continues in its stage.
 """
@@ -30,7 +30,7 @@ from equipoise.losses import UncertaintyMarginLoss
 from equipoise.training import Curriculum
 
 WORDS, LENGTH, COUNTS = 60, 12, (400, 120, 30)
-"""Words of the made-up language, and training sentences of each class."""
+"""Words of a made-up language, words per sentence, and training sentences per class."""
 
 
 class MeanOfTokens(nn.Module):
@@ -59,7 +59,7 @@ class TextClassifier(nn.Module):
 
 
 class CurriculumCallback(TrainerCallback):
-    """Softmax, then the class level, then the sample level.
+    """Run the curriculum: softmax stage, class level, sample level.
 
     Args:
         curriculum: with as many epochs as the Trainer has.
@@ -86,12 +86,12 @@ class CurriculumCallback(TrainerCallback):
 
     @staticmethod
     def state_file(args: TrainingArguments, state: TrainerState) -> Path:
-        """Where the curriculum's state lies, beside the Trainer's own."""
+        """Return the path of the curriculum's state, beside the Trainer's own."""
         return Path(args.output_dir, f"checkpoint-{state.global_step}", "curriculum.safetensors")
 
 
 def sentences(counts: tuple[int, ...], *, seed: int) -> tuple[Tensor, Tensor]:
-    """Words (sentences, length) and classes; a third of a sentence's words are of its class's own twelve."""
+    """Return words (sentences, length) and classes; a third of the words come from twelve that belong to the class."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     words = torch.randint(WORDS, (len(y), LENGTH), generator=generator)
@@ -100,7 +100,7 @@ def sentences(counts: tuple[int, ...], *, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def make_model(classes: int) -> TextClassifier:
-    """One layer of 32 units: seconds on a CPU."""
+    """Return an encoder of one layer with 32 units, which trains in seconds on a CPU."""
     config = BertConfig(
         vocab_size=WORDS,
         hidden_size=32,
@@ -113,7 +113,7 @@ def make_model(classes: int) -> TextClassifier:
 
 
 def as_rows(data: tuple[Tensor, Tensor]) -> list[dict[str, Tensor]]:
-    """Sentences in the form that the Trainer takes."""
+    """Return sentences in the form that the Trainer takes."""
     return [{"input_ids": words, "labels": label} for words, label in zip(*data, strict=True)]
 
 
@@ -125,7 +125,7 @@ def train(
     *,
     resume: str | None = None,
 ) -> Trainer:
-    """Everything but the callback is as in any other run of the Trainer."""
+    """Train; everything but the callback is as in any other run of the Trainer."""
     arguments = TrainingArguments(
         output_dir=folder,
         num_train_epochs=callback.curriculum.epochs,
@@ -145,7 +145,7 @@ def train(
 
 
 def main(epochs: int = 9) -> tuple[TextClassifier, CurriculumCallback, Tensor]:
-    """Fit imbalanced sentences; the model, the callback, and the recall of each class in a balanced test set."""
+    """Fit imbalanced sentences; return the model, the callback, and the recall of each class in a balanced test set."""
     torch.manual_seed(0)
     data, held_out, (x_test, y_test) = (
         sentences(counts, seed=seed)

@@ -43,7 +43,7 @@ class Classifier(lightning.LightningModule):
 
 
 class CurriculumCallback(lightning.Callback):
-    """Softmax, then the class level, then the sample level.
+    """Run the curriculum: softmax stage, class level, sample level.
 
     Args:
         curriculum: with as many epochs as the trainer has.
@@ -71,13 +71,13 @@ class CurriculumCallback(lightning.Callback):
 
 
 def make_module() -> Classifier:
-    """Two hidden layers with dropout; any backbone that gives 256 features would do."""
+    """Return a module of two hidden layers with dropout; any backbone that gives 256 features would do."""
     backbone = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
     return Classifier(backbone, features=256, classes=10)
 
 
 def digits() -> list[tuple[Tensor, Tensor]]:
-    """Imbalanced digits to train on, some to hold out, and balanced ones to test on."""
+    """Return imbalanced digits to train on, some to hold out, and balanced ones to test on."""
     x, y = load_digits(return_X_y=True)
     x, x_test, y, y_test = train_test_split(x / 16, y, test_size=0.4, stratify=y, random_state=0)
     kept = step(y, rng=0)
@@ -87,7 +87,7 @@ def digits() -> list[tuple[Tensor, Tensor]]:
 
 
 def make_trainer(callback: CurriculumCallback, *, epochs: int) -> lightning.Trainer:
-    """On a CPU and silent, for this example; not part of the recipe."""
+    """Return a silent trainer on a CPU, for this example; not part of the recipe."""
     return lightning.Trainer(
         max_epochs=epochs,
         accelerator="cpu",
@@ -100,7 +100,7 @@ def make_trainer(callback: CurriculumCallback, *, epochs: int) -> lightning.Trai
 
 
 def main(epochs: int = 15) -> tuple[Classifier, CurriculumCallback, Tensor]:
-    """Fit imbalanced digits; the module, the callback, and the recall of each digit in a balanced test set."""
+    """Fit imbalanced digits; return the module, the callback, and the recall of each digit in a balanced test set."""
     torch.manual_seed(0)
     train, held_out, (x_test, y_test) = digits()
     module = make_module()

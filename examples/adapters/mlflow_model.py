@@ -40,7 +40,7 @@ def load_model(address: str) -> BalancedClassifier:
 
 
 def main(folder: str) -> tuple[np.ndarray, np.ndarray]:
-    """Fit, log and load; the probabilities before and after are returned."""
+    """Fit, log and load a model; return its probabilities before and after."""
     mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
     if mlflow.get_experiment_by_name("rare") is None:
         mlflow.create_experiment("rare", artifact_location=Path(folder, "artifacts").as_uri())

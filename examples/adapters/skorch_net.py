@@ -27,7 +27,7 @@ class UncertaintyNet(NeuralNetClassifier):
     """A classifier whose criterion holds the class vectors, so that it turns features into logits as well."""
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Probabilities (rows, classes)."""
+        """Return probabilities (rows, classes)."""
         features = self.forward(X)
         self.criterion_.eval()
         with torch.no_grad():
@@ -35,7 +35,7 @@ class UncertaintyNet(NeuralNetClassifier):
 
 
 class CurriculumCallback(Callback):
-    """Softmax, then the class level, then the sample level.
+    """Run the curriculum: softmax stage, class level, sample level.
 
     Args:
         held_out: samples and labels that are never trained on, for the correction at the end of the class stage; None
@@ -58,7 +58,7 @@ class CurriculumCallback(Callback):
 
 
 def make_net(columns: int, classes: int, *, epochs: int, callback: CurriculumCallback) -> UncertaintyNet:
-    """Two hidden layers with dropout under the loss; any backbone that gives 256 features would do."""
+    """Return two hidden layers with dropout under the loss; any backbone that gives 256 features would do."""
     backbone = nn.Sequential(nn.Linear(columns, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 256), nn.ReLU())
     return UncertaintyNet(
         backbone,
@@ -79,7 +79,7 @@ def make_net(columns: int, classes: int, *, epochs: int, callback: CurriculumCal
 
 
 def main(epochs: int = 15) -> tuple[UncertaintyNet, np.ndarray]:
-    """Fit imbalanced digits; the net and its recall of each digit in a balanced test set."""
+    """Fit imbalanced digits; return the net and its recall of each digit in a balanced test set."""
     torch.manual_seed(0)
     x, y = load_digits(return_X_y=True)
     x = (x / 16).astype(np.float32)

@@ -1,6 +1,7 @@
 """The memory and cores available to this process, within a container's limits, and worker processes."""
 
 import atexit
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -85,10 +86,21 @@ def _end_with_parent() -> None:
 
 
 def free_memory() -> int:
-    """Return the bytes available without swapping and within a container's limit, or all memory if the system reports
-    nothing."""
+    """Return the bytes available without swapping and within a container's limit.
+
+    It is all memory if the system reports nothing.
+    """
     found = _available()
     return min([found, *(max(0, left) for left in _left_in_groups())])
+
+
+def release_memory() -> None:
+    """Return freed memory to the system: the allocators of glibc and Arrow keep much of it otherwise."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with suppress(AttributeError, OSError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _available() -> int:

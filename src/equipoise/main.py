@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from equipoise import __version__
 from equipoise.__main__ import INTERRUPTED
 from equipoise.app.cli.printing import shown
 from equipoise.errors import EquipoiseError
-from equipoise.family_names import family_names
+from equipoise.registry_names import family_names
 
 if TYPE_CHECKING:
     from equipoise.data.samples import Samples
 
-GROUPS = {"data": "Look at data, or fetch a public set.", "faces": "Find and align faces."}
+GROUPS = {"data": "Inspect data, or download a public data set.", "faces": "Find and align faces."}
 COMMANDS = {
     "demo": "app.cli.demo",
     "train": "app.cli.train",
@@ -108,7 +109,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
-        app(args=[argument for argument in arguments if argument != "--debug"])
+        get_command(app).main(args=[argument for argument in arguments if argument != "--debug"])
     except Exception as error:
         if debug:
             raise

@@ -108,6 +108,12 @@ def declared(found: Field[Any]) -> Option:
     return rules
 
 
+def flag_of(found: Field[Any]) -> str:
+    """Return the flag of a field: the first that it declares, or its name with dashes."""
+    flags = declared(found).flags
+    return flags[0].split("/")[0] if flags else f"--{found.name.replace('_', '-')}"
+
+
 def check_options(options: Any, *names: str, called: Callable[[str], str] = str) -> None:
     """Raise an error for options with a value that their field does not allow; a default of None is always allowed.
 

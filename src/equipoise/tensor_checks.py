@@ -79,7 +79,7 @@ def check_finite(rows: NDArray[np.bool_]) -> None:
     if wrong:
         named = listed(list(map(str, wrong)), most=5, quoted=False)
         raise InvalidInputError(
-            f"the network gave numbers that are not finite for {len(wrong)} of {len(rows)} rows (counted from 0: "
+            f"the network returned non-finite values for {len(wrong)} of {len(rows)} rows (counted from 0: "
             f"{named}); look for values far outside the training data's, or train again with a smaller learning rate."
         )
 

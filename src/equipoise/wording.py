@@ -59,12 +59,11 @@ def are_codes(words: Iterable[str]) -> bool:
     >>> are_codes(["01000", "94110"]), are_codes(["007", "12"]), are_codes(["0", "1"]), are_codes(["10", "20"])
     (True, False, False, False)
     """
-    length, led = None, False
-    for word in words:
-        if (length is not None and len(word) != length) or not (word.isascii() and word.isdigit()):
-            return False
-        length, led = len(word), led or (len(word) > 1 and word[0] == "0")
-    return led
+    every = list(words)
+    digits, length = "".join(every), max(map(len, every), default=0)
+    if length < 2 or len(digits) != length * len(every) or not (digits.isascii() and digits.isdigit()):
+        return False
+    return any(word[0] == "0" for word in every)
 
 
 def is_numeric_text(text: str) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equipoise.app.runs.inspect import ranking
-from equipoise.app.stored_arrays import JudgedLabels, read_labels
+from equipoise.app.stored_arrays import JudgedLabels, read_judged_labels
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
 from equipoise.storage.run_files import LABELS
@@ -28,7 +28,7 @@ def spoilt(folder, **changes):
 @pytest.mark.parametrize("names", [None, ("a.png", "ä/b.png", "c\nd.png", "")])
 def test_what_was_saved_is_read(tmp_path, names):
     judged(names).save(tmp_path)
-    found, expected = read_labels(tmp_path, 3, multilabel=False), judged(names)
+    found, expected = read_judged_labels(tmp_path, 3, multilabel=False), judged(names)
     assert found.names == names
     for name in ("rows", "test", "labels"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
@@ -77,11 +77,11 @@ def test_several_labels_have_a_line_each():
 def test_a_spoilt_file_is_one_sentence(tmp_path, changes, said):
     spoilt(tmp_path, **changes)
     with pytest.raises(InvalidInputError, match=said):
-        read_labels(tmp_path, 3, multilabel=False)
+        read_judged_labels(tmp_path, 3, multilabel=False)
 
 
 def test_a_run_of_an_earlier_version_says_what_to_do(tmp_path):
     with pytest.raises(
         InvalidInputError, match=r"has no judged labels: .*; train again with `equipoise train --config"
     ):
-        read_labels(tmp_path, 3, multilabel=False)
+        read_judged_labels(tmp_path, 3, multilabel=False)

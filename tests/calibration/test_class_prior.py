@@ -147,9 +147,9 @@ def test_hopeless_and_certain_probabilities():
 @pytest.mark.parametrize(
     ("p", "options", "sentence"),
     [
-        ([0.5, 0.5], {}, r"\(rows, classes\) or \(rows, attributes, 2\), of one row at least, got \(2,\)"),
-        (np.zeros((0, 2)), {}, r"of one row at least, got \(0, 2\)"),
-        (np.full((3, 2, 3), 1 / 3), {}, r"\(rows, attributes, 2\), of one row at least, got \(3, 2, 3\)"),
+        ([0.5, 0.5], {}, r"\(rows, classes\) or \(rows, attributes, 2\), with at least one row, got \(2,\)"),
+        (np.zeros((0, 2)), {}, r"with at least one row, got \(0, 2\)"),
+        (np.full((3, 2, 3), 1 / 3), {}, r"\(rows, attributes, 2\), with at least one row, got \(3, 2, 3\)"),
         ([[2.0, -1.0]], {}, "must lie between 0 and 1; apply softmax"),
         ([[np.nan, 1.0]], {}, "must lie between 0 and 1; apply softmax"),
         ([[0.5, 0.6]], {}, "must sum to 1; apply softmax"),
@@ -158,10 +158,10 @@ def test_hopeless_and_certain_probabilities():
         ([[0.5, 0.5]], {"old": [0, 0]}, "^old must hold one share per class"),
         ([[0.5, 0.5]], {"old": [1e308, 1e308]}, "with a finite sum above 0; got"),
         ([[0.5, 0.5]], {"old": [1.0] * 10**5}, r"got \[1\.0, .{1,200}…\.$"),
-        ([[0.0, 1.0]], {"old": [1, 0]}, "pass the prior that they were made for"),
+        ([[0.0, 1.0]], {"old": [1, 0]}, "pass the prior of these probabilities"),
         ([[0.5, 0.5]], {"tolerance": 0.0}, r"tolerance and iterations must be above 0 .* got 0\.0, 1000 and 0\.0"),
-        ([[0.5, 0.5]], {"iterations": 0}, r"smoothing not below it, got 1e-08, 0 and 0\.0"),
-        ([[0.5, 0.5]], {"smoothing": -1.0}, r"smoothing not below it, got 1e-08, 1000 and -1\.0"),
+        ([[0.5, 0.5]], {"iterations": 0}, r"smoothing not negative, got 1e-08, 0 and 0\.0"),
+        ([[0.5, 0.5]], {"smoothing": -1.0}, r"smoothing not negative, got 1e-08, 1000 and -1\.0"),
     ],
 )
 def test_what_no_mix_can_be_found_from_is_refused(p, options, sentence):

@@ -206,8 +206,8 @@ def test_damaged_arrays_are_refused(arrays):
 @pytest.mark.parametrize(
     ("p", "labels", "sentence"),
     [
-        ([[0.5, 0.5]], [0, 1], r"one for each of \(1,\) answers and one at least, got int64 of shape \(2,\)"),
-        (np.zeros((0, 2)), np.zeros(0, int), "one at least, got int64"),
+        ([[0.5, 0.5]], [0, 1], r"one for each of \(1,\) answers and at least one, got int64 of shape \(2,\)"),
+        (np.zeros((0, 2)), np.zeros(0, int), "at least one, got int64"),
         ([[0.5, 0.5]], [0.0], "labels must be whole numbers, .* got float64"),
         ([[0.5, 0.5]], [2], "labels must lie between 0 and 1, got 2 to 2"),
         ([[0.5, 0.5]], [-1], "labels must lie between 0 and 1, got -1 to -1"),

@@ -9,9 +9,9 @@ from equipoise.calibration import held_out_calibration
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.held_out_calibration import calibrate_held_out
 from equipoise.calibration.scaling import FEWEST_SAMPLES, Scaling
-from equipoise.decisions.network_prediction import PredictionModule
+from equipoise.estimators.network_prediction import PredictionModule
 from equipoise.storage.records import as_record
-from tests.decisions.test_network_prediction import features, network
+from tests.estimators.test_network_prediction import features, network
 
 PRIOR = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
 

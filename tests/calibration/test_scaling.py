@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from equipoise.calibration import scaling
-from equipoise.calibration.scaling import Scaling, fit_scaling
+from equipoise.calibration.scaling import SCALINGS, Scaling, fit_scaling
 from equipoise.errors import InvalidInputError
 
 
@@ -145,3 +145,25 @@ def test_offsets_of_many_attributes_are_held_back_no_more_than_those_of_one() ->
     one = fit_scaling(z, y, torch.ones(1, 2), method="offsets")
     many = fit_scaling(z.repeat(1, 30, 1), y.repeat(1, 30), torch.ones(30, 2), method="offsets")
     np.testing.assert_allclose(many.bias[7], one.bias[0], atol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+@pytest.mark.parametrize("method", SCALINGS)
+def test_every_method_returns_finite_numbers_that_raise_no_loss(method: str, shape: tuple[int, ...]) -> None:
+    odds = torch.ones(shape, dtype=torch.float64)
+    z, y = drawn(
+        Scaling(0.4 * odds, torch.linspace(-1, 1, shape[-1], dtype=torch.float64).expand(shape)), odds, rows=900, seed=9
+    )
+    given = z.clone()
+    found = fit_scaling(z, y, odds, method=method)
+    torch.testing.assert_close(z, given, rtol=0, atol=0)
+    assert found.scale.shape == found.bias.shape == shape
+    assert found.scale.dtype == found.bias.dtype == torch.float64
+    assert bool(found.bias.isfinite().all())
+    assert bool((found.scale.isfinite() & (found.scale > 0)).all())
+    before, after = (
+        torch.nn.functional.cross_entropy(each(z, odds).flatten(0, -2), y.flatten())
+        for each in (Scaling.none(shape), found)
+    )
+    assert float(after) <= float(before) + 1e-9
+    assert (float(after) < float(before) - 1e-3) == (method != "none")

@@ -171,8 +171,8 @@ def test_rows_that_contradict_each_other():
 def test_test_rows_that_were_trained_on():
     whole = samples()
     assert leak_notes(whole.take(range(300)), whole.take(range(290, 400))) == [
-        "10 of 110 test rows also appear in the training rows, so that the scores may be too good; remove them, or "
-        "hold them together with --group."
+        "10 of 110 test rows also appear in the training rows, so the scores may be too optimistic; remove them, or "
+        "keep them together with --group."
     ]
 
 

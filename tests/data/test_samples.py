@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from equipoise.data.images import Images
-from equipoise.data.labels import label_indices
+from equipoise.data.labels import class_indices, label_indices
 from equipoise.data.samples import Samples, rows_of
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import write
@@ -50,3 +50,27 @@ def test_labels_of_known_classes_have_their_places():
         label_indices(np.array(["a", "d", "c"]), ["a", "b"], whose="the data have")
     with pytest.raises(InvalidInputError, match="y must be a matrix of 0 and 1 with 2 columns"):
         label_indices(np.array([[0, 2]]), ["a", "b"], multilabel=True)
+
+
+def test_labels_are_encoded_once_for_all_parts(monkeypatch):
+    calls = []
+    monkeypatch.setattr("equipoise.data.samples.class_indices", lambda y: calls.append(len(y)) or class_indices(y))
+    samples = Samples(np.zeros((6, 1)), np.array(["c", "a", "b", "a", "c", "c"]))
+    parts = [samples.take(rows) for rows in ([5, 1, 0], [2, 2], [])]
+    assert calls == []  # only on demand
+    assert samples.class_names == ("a", "b", "c")
+    for part, alone in zip([samples.take(rows) for rows in ([5, 1, 0], [2, 2], [])], parts, strict=True):
+        assert calls[0] == 6
+        before = len(calls)
+        classes, places = part.encoded
+        assert len(calls) == before
+        assert classes.tolist() == alone.encoded[0].tolist()
+        assert places.tolist() == alone.encoded[1].tolist()
+        assert classes[places].tolist() == part.y.tolist()
+
+
+def test_several_labels_are_their_own_encoding():
+    samples = Samples(np.zeros((2, 1)), np.array([[0, 1], [1, 1]]), attributes=("p", "q"))
+    assert samples.class_names == ("p", "q")
+    assert samples.encoded[0].tolist() == [0, 1]
+    assert samples.take([1]).encoded[1].tolist() == [[1, 1]]

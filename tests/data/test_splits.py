@@ -312,7 +312,7 @@ GOOD = {"format": "equipoise split 1", "samples": 3, "train": [0], "val": [1], "
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "cannot be read .*; delete it, and split the data anew"),
+        (b"{", "cannot be read .*; delete it, and split the data again"),
         (b"\xff\xfe", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
         (b"[]", "is not as it should be: expected an object in braces, got a list; delete it, and split"),

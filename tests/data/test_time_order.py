@@ -6,8 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from equipoise.data.encoder import TableEncoder
-from equipoise.data.time_order import ordering_column, row_times, split_by_time
+from equipoise.data.time_order import order_note, row_times, split_by_time
 from equipoise.errors import InvalidInputError
 
 TIMES = st.lists(st.one_of(st.integers(0, 9), st.just(None)), min_size=2, max_size=60)
@@ -57,6 +56,15 @@ def test_times_are_dates_or_numbers():
 
 @pytest.mark.parametrize("frame", [FRAME, FRAME[::-1].reset_index(drop=True)])
 def test_a_date_that_orders_the_rows_is_found(frame):
-    assert ordering_column(frame, TableEncoder().fit(frame).columns_) == "seen"
-    others = frame[["mixed", "town", "step"]]
-    assert ordering_column(others, TableEncoder().fit(others).columns_) is None
+    said = "the rows are in the order of 'seen'; --time seen would test on the latest ones."
+    assert order_note(frame, ["mixed", "seen"]) == said
+    assert order_note(frame, ["mixed"]) is None
+    assert order_note(frame.to_numpy(), ["column 1"]) is None
+
+
+def test_dates_that_cannot_be_ordered_by_are_not_suggested():
+    """Day and month cannot be told apart."""
+    frame = pd.DataFrame({"when": ["01/02/2020", "03/02/2020", "05/02/2020", "07/03/2020"]})
+    with pytest.raises(InvalidInputError, match="a column of dates or numbers, got 'when'"):
+        row_times(frame, "when")
+    assert order_note(frame, ["when"]) is None

@@ -128,17 +128,17 @@ def test_the_class_that_pays_most_is_first_and_attributes_count_their_ones():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: risk_coverage([True], [0.1, 0.2], [0, 1], 2), r"right must be shaped as labels, \(2,\)"),
+        (lambda: risk_coverage([True], [0.1, 0.2], [0, 1], 2), r"right must have the shape of labels, \(2,\)"),
         (lambda: risk_coverage([True, True], [0.1], [0, 1], 2), r"the shapes \(2,\) and \(1,\)\."),
         (lambda: risk_coverage([True, True], [0.1, np.nan], [0, 1], 2), "with NaN"),
-        (lambda: risk_coverage([True, True], [0.1, 0.2], [0, 2], 2), "places in the 2 classes, .* up to 2"),
-        (lambda: risk_coverage([True, True], [0.1, 0.2], [0, -1], 2), "places in the 2 classes"),
-        (lambda: risk_coverage([], [], [], 2), "of one sample at least"),
+        (lambda: risk_coverage([True, True], [0.1, 0.2], [0, 2], 2), "indices of 2 classes, .* up to 2"),
+        (lambda: risk_coverage([True, True], [0.1, 0.2], [0, -1], 2), "indices of 2 classes"),
+        (lambda: risk_coverage([], [], [], 2), "of at least one sample"),
         (lambda: risk_coverage([True], [0.1], [0.5], 2), "got float64 of shape"),
         (lambda: risk_coverage([[True, True]], [0.1], [[0, 1]], 3), "0 and 1 for each of 3 attributes"),
         (lambda: risk_coverage([True], [0.1], [0], 1, points=1), "points must be at least 2"),
-        (lambda: abstained_shares([0, 1], [True], 2), r"one truth for each of 2 samples, got \(1,\)"),
-        (lambda: abstained_shares([0, 3], [True, True], 2), "places in the 2 classes, .* up to 3"),
+        (lambda: abstained_shares([0, 1], [True], 2), r"one boolean for each of 2 samples, got \(1,\)"),
+        (lambda: abstained_shares([0, 3], [True, True], 2), "indices of 2 classes, .* up to 3"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, sentence):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from equipoise.decisions import Costs, Evidence, Situation
-from equipoise.decisions.cost_threshold import cheapest_threshold
-from equipoise.decisions.expected import expect
+from equipoise.decisions.costs import cheapest_threshold
+from equipoise.decisions.expected_results import expect
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.intervals import Estimate, for_next, wilson
 from tests.decisions.made import many_classes, several_labels, two_classes
@@ -102,6 +102,7 @@ def test_the_expected_cost_is_that_of_the_evidence_at_the_prior(prior):
     assert cost.low < cost.value < cost.high
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_cost_holds_the_true_one():
     """Evidence of 400 rows, 200 times; the true cost is that of the same rule on very many rows."""
     rule, huge = Costs(miss={"fraud": 20}), two_classes(400_000, seed=10_000)
@@ -116,6 +117,7 @@ def test_the_interval_of_the_cost_holds_the_true_one():
     assert inside >= 200 * 0.95 - 3 * np.sqrt(200 * 0.95 * 0.05)
 
 
+@pytest.mark.slow
 def test_the_next_cases_cost_what_was_said_19_times_of_20():
     """Evidence of 400 rows, 200 times; each time 300 new rows are answered."""
     rule, inside = Costs(miss={"fraud": 20}), 0

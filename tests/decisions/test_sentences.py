@@ -44,10 +44,10 @@ def test_a_budget_says_how_many_cases_it_flags():
 
 
 def test_priors_that_cannot_be_are_refused():
-    with pytest.raises(InvalidInputError, match=r"class_prior must add up to 1 where every class is named, got 1\.4\."):
+    with pytest.raises(InvalidInputError, match=r"class_prior must add up to 1 if every class is listed, got 1\.4\."):
         Natural(class_prior={"fraud": 0.5, "ok": 0.9}).choose(two_classes())
     rounded = Natural(class_prior={"a": 0.333, "b": 0.333, "c": 0.333}).choose(many_classes())
-    np.testing.assert_allclose(rounded.mix, 1 / 3)
+    np.testing.assert_allclose(rounded.target_prior, 1 / 3)
 
 
 def test_floors_without_a_class_are_one_sentence():

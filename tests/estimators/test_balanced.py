@@ -58,7 +58,7 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @parametrize_with_checks(
     [BalancedClassifier(members=2, random_state=0)],
     expected_failed_checks=lambda _: {"check_sample_weight_equivalence_on_dense_data": OTHER_FOLDS},
@@ -534,6 +534,7 @@ def assert_saved(fitted, x, folder):
     assert loaded.classes_.tolist() == fitted.classes_.tolist()
 
 
+@pytest.mark.slow
 def test_the_saved_default_answers_the_same(default, tmp_path):
     assert_saved(default, clouds(300, seed=1)[0], tmp_path / "model")
 

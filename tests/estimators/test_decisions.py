@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_predict
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import InvalidInputError, InvalidStateError
+from tests.marks import mostly_slow
 
 BALANCED = np.full(3, 1 / 3)
 
@@ -123,7 +124,7 @@ def test_a_set_has_the_predicted_class_and_less_certainty_never_leaves_more_open
     assert np.array_equal(elsewhere.data, clf.predict(x, target_prior=[0.1, 0.1, 0.8]))
 
 
-@pytest.mark.parametrize("method", ["uncertainty_margin", "cross_entropy", "vs"])
+@pytest.mark.parametrize("method", mostly_slow(["uncertainty_margin", "cross_entropy", "vs"]))
 def test_balanced_probabilities_decide_by_their_largest(method):
     x, y = table()
     clf = quick(method=method, probabilities="balanced").fit(x, y)
@@ -199,7 +200,7 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_loaded_nor_believed(t
         UncertaintyBalancedClassifier.load(tmp_path / "model")
     with torch.no_grad():
         clf.network_.head.weight[:] = value
-    sentence = r"not finite for 300 of 300 rows \(counted from 0: 0, 1, 2, 3, 4 and 295 more\)"
+    sentence = r"non-finite values for 300 of 300 rows \(counted from 0: 0, 1, 2, 3, 4 and 295 more\)"
     for call in (clf.predict, clf.predict_proba, clf.uncertainty, clf.estimate_prior):
         with pytest.raises(InvalidInputError, match=sentence):
             call(x)

@@ -64,6 +64,7 @@ def test_members_are_saved_and_loaded_and_depend_on_the_seed_alone(tmp_path):
     assert not np.array_equal(quick(members=2).fit(x, y).predict_proba(x), model.predict_proba(x))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::equipoise.errors.ShortTrainingWarning")
 def test_several_labels_have_members_too():
     x, _ = rows()

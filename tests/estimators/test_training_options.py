@@ -10,7 +10,7 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.runs import TrainOptions
+from equipoise.app.runs import RunOptions
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import TrainingOptions
 from equipoise.main import app
@@ -23,12 +23,12 @@ NAMES = [each.name for each in dataclasses.fields(TrainingOptions)]
 def test_a_field_is_an_argument_an_option_and_a_flag(name):
     default = inspect.signature(TrainingOptions).parameters[name].default
     assert UncertaintyBalancedClassifier().get_params()[name] == default
-    assert TrainOptions("t.csv").as_dict()[name] == default
+    assert RunOptions("t.csv").as_dict()[name] == default
     shown = CliRunner().invoke(app, ["train", "--help"]).output
     assert f"--{name.replace('_', '-')} " in shown
 
 
-@pytest.mark.parametrize("options", [UncertaintyBalancedClassifier, TrainOptions])
+@pytest.mark.parametrize("options", [UncertaintyBalancedClassifier, RunOptions])
 def test_every_argument_is_described_once(options):
     text = inspect.cleandoc(options.__doc__).split("Attributes:")[0]
     described = [name for names in re.findall(r"^    (\w+(?:, \w+)*):", text, re.M) for name in names.split(", ")]

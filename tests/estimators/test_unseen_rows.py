@@ -84,7 +84,7 @@ def imbalanced(seed: int, rows: int = 6000):
     return make_classification(rows, n_features=20, n_informative=8, weights=[0.92], flip_y=0.02, random_state=seed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_expected_of_new_rows_lies_in_its_interval():
     """Of 20 draws of the training rows so many are inside as 95 % intervals allow with a probability of 99.9 %.
 

@@ -200,7 +200,7 @@ def test_far_off_labels_are_still_ranked():
 @pytest.mark.parametrize(
     ("features", "labels", "said"),
     [
-        (np.zeros((3, 2)), [0, 1], r"as many rows, got \(3, 2\) and \(2,\)"),
+        (np.zeros((3, 2)), [0, 1], r"with the same number of rows, got \(3, 2\) and \(2,\)"),
         (np.zeros(3), [0, 1, 0], r"got \(3,\) and \(3,\)"),
         (np.zeros((0, 2)), [], r"labels must be labels .* got an array of shape \(0,\)"),
         (np.zeros((2, 2)), [[0, 2], [1, 0]], "a matrix labels must hold 0 and 1 only"),

@@ -12,6 +12,7 @@ from equipoise.evaluation.operating_points import (
     cost_threshold,
     operating_points,
 )
+from tests.marks import mostly_slow
 
 rows = st.lists(st.tuples(st.booleans(), st.integers(0, 8)), min_size=2, max_size=40).filter(
     lambda found: len({own for own, _ in found}) == 2
@@ -135,7 +136,7 @@ def test_intervals_hold_the_value_and_stay_possible(positives, negatives, data, 
         assert found.precision.high <= 1
 
 
-@pytest.mark.parametrize(("positives", "negatives"), [(20, 400), (60, 600)])
+@pytest.mark.parametrize(("positives", "negatives"), mostly_slow([(20, 400), (60, 600)]))
 def test_the_interval_of_precision_holds_as_often_as_it_says(positives, negatives):
     """At another prevalence than that of the samples; 2,000 draws, a little less than 95 % is allowed for."""
     rng = np.random.default_rng(0)

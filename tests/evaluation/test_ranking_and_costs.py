@@ -220,7 +220,7 @@ def test_fewer_samples_give_wider_intervals():
     assert widths[0] > 1.4 * widths[1] > 1.4 * 1.4 * widths[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_intervals_hold_about_as_often_as_they_say():
     """Of 100 test sets with 40 positives, at least 87 % of the intervals of AUC and recall contain the truth."""
     rng = np.random.default_rng(0)

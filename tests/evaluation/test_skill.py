@@ -94,6 +94,7 @@ def test_one_answer_for_all_has_no_skill(answer, several):
     assert found.average_precision[place] == pytest.approx(0.03)
 
 
+@pytest.mark.slow
 def test_random_answers_rarely_look_better_than_guessing():
     rng = np.random.default_rng(0)
     true = np.repeat([0, 1], [180, 20])

@@ -50,8 +50,8 @@ def read_only(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def _plain_pictures(monkeypatch):
-    made.plain_pictures(monkeypatch)
+def _plain_pages(monkeypatch):
+    made.plain_pages(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 
 import equipoise
 from equipoise.app.compare.deadline import Deadline
-from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs import RunOptions, train_run
 from equipoise.storage.archives import unpack
 
 SOURCES = sorted(Path(equipoise.__file__).parent.rglob("*.py"))
@@ -53,7 +53,7 @@ def trained(folder: Path) -> tuple[str, float]:
     folder.mkdir()
     pd.DataFrame(x, columns=list("abc")).assign(y=(x[:, 0] > 0.7).astype(int)).to_csv(folder / "t.csv", index=False)
     started = time.perf_counter()
-    result = train_run(TrainOptions(str(folder / "t.csv"), epochs=3), folder / "run")
+    result = train_run(RunOptions(str(folder / "t.csv"), epochs=3), folder / "run")
     assert 0 < result.seconds <= time.perf_counter() - started + 0.01
     return hashlib.sha256((folder / "run/model.safetensors").read_bytes()).hexdigest(), result.seconds
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.fit_store import Fit, ResultStore
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features
 from equipoise.storage.files import DiskFullError, raise_if_full

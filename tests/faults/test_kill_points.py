@@ -11,7 +11,7 @@ from tests.training.processes import ENVIRONMENT, ROOT
 KILLS = 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another process's time is read as Linux has it")
 def test_killed_at_random_moments_everything_ends_as_if_it_had_not_been(tmp_path):
     out = tmp_path / "found.json"

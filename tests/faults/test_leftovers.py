@@ -14,15 +14,13 @@ from equipoise.paper.faces.aligned_folder import remove_parts
 from equipoise.storage import archives as unpacking
 from equipoise.storage.archives import unpack
 from tests.app.runs.made import digits_frame
+from tests.marks import mostly_nightly
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of Unix")
 PIPE = 2**20  # bytes; more than any pipe holds, so that the reader must have taken some of what is written
 
 
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGHUP))],
-)
+@pytest.mark.parametrize("number", mostly_nightly([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]))
 def test_standard_input_leaves_nothing(number, table_run, tmp_path):
     table = digits_frame().to_csv(index=False).encode()
     environment = os.environ | {"TMPDIR": str(tmp_path)}

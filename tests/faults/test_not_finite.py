@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput, LeNet, extract_features
 
@@ -23,7 +23,7 @@ def frame(rows: int = 120) -> pd.DataFrame:
 
 def test_a_table_with_holes_trains_and_answers_in_numbers(tmp_path):
     frame().to_csv(tmp_path / "t.csv", index=False)
-    folder = train_run(TrainOptions(str(tmp_path / "t.csv"), target="y", epochs=2), tmp_path / "run").folder
+    folder = train_run(RunOptions(str(tmp_path / "t.csv"), target="y", epochs=2), tmp_path / "run").folder
     model = RunModel.load(folder)
     hostile = pd.DataFrame(dict.fromkeys("abc", HOLES))
     probabilities, uncertainty = model.predictions(hostile)[:2]
@@ -53,6 +53,6 @@ def test_features_that_are_not_finite_are_never_kept(tmp_path, value):
     pixels = np.random.default_rng(0).integers(0, 256, (20, 1, 28, 28), dtype=np.uint8)
     with torch.no_grad():
         next(iter(network.body.parameters())).view(-1)[0] = value
-    with pytest.raises(InvalidInputError, match="gave features that are not finite; check its weights"):
+    with pytest.raises(InvalidInputError, match="returned non-finite features; check its weights"):
         extract_features(pixels, network, cache=tmp_path)
     assert not list(tmp_path.glob("*.npy"))

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import equipoise as package
-from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs import RunOptions, train_run
+from tests.marks import mostly_slow
 
 SOURCES = sorted(Path(package.__file__).parent.rglob("*.py"))
 READERS = {"pickle": {"load", "loads", "Unpickler"}, "marshal": {"load", "loads"}, "shelve": {"open"}}
@@ -113,7 +114,7 @@ def in_an_array(path, trace):
         np.savez(file, uncertainty=np.array([Trap(trace)], dtype=object))
 
 
-@pytest.mark.parametrize("write", [pickled, torch_saved, in_an_array])
+@pytest.mark.parametrize("write", mostly_slow([pickled, torch_saved, in_an_array]))
 def test_pickles_in_the_place_of_each_file_run_nothing(equipoise, table_run, tmp_path, write):
     trace, digits = tmp_path / "ran", table_run.parent / "digits.csv"
     names = [path.name for path in table_run.iterdir() if path.is_file() and path.name != "report.html"]
@@ -132,6 +133,7 @@ def test_pickles_in_the_place_of_each_file_run_nothing(equipoise, table_run, tmp
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_pickled_checkpoints_run_nothing_when_a_run_is_resumed(table_run, tmp_path):
     folder, trace = tmp_path / "run", tmp_path / "ran"
     shutil.copytree(table_run, folder)
@@ -140,6 +142,6 @@ def test_pickled_checkpoints_run_nothing_when_a_run_is_resumed(table_run, tmp_pa
     for path in (folder / "checkpoints").iterdir():
         pickled(path, trace)
     with pytest.warns(UserWarning, match=r"step-\d+\.safetensors is damaged"):
-        train_run(TrainOptions(**options), folder, resume=True)
+        train_run(RunOptions(**options), folder, resume=True)
     assert (folder / "model.safetensors").read_bytes() == (table_run / "model.safetensors").read_bytes()
     assert not trace.exists()

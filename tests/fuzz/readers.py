@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from equipoise.app.run_folder import read_run_record
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.app.runs.decision_file import Decision
 from equipoise.app.runs.predict import human_threshold
 from equipoise.app.runs.run_options import read_config
@@ -338,7 +338,7 @@ def _read_decision(path: Path) -> None:
 def _read_options(path: Path) -> None:
     told = read_config(path)
     told.pop("out", None)
-    TrainOptions(**({"data": "a.csv"} | told))
+    RunOptions(**({"data": "a.csv"} | told))
 
 
 _RUN: dict[str, Path] = {}
@@ -350,7 +350,7 @@ def _run(folder: Path) -> Path:
         made = folder.parent / f"{folder.name} trained"
         made.mkdir(exist_ok=True)
         _frame().to_csv(made / "table.csv", index=False)
-        options = TrainOptions(str(made / "table.csv"), epochs=3, batch_size=8)
+        options = RunOptions(str(made / "table.csv"), epochs=3, batch_size=8)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _RUN["run"] = train_run(options, made / "run").folder

@@ -41,7 +41,7 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("files", [30, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("files", [12, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_are_read_or_refused(name, place, files):
     outcome = fuzz(name, READERS[name], place(name), files=files, seed=SEED)
@@ -51,9 +51,10 @@ def test_damaged_files_are_read_or_refused(name, place, files):
     assert outcome.files > outcome.read or name in ("image folder", "checkpoint")  # these go on without a damaged file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 @given(content=st.binary(max_size=80), cut=st.floats(0, 1))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_bytes_behind_a_sound_beginning(name, place, content, cut):
     reader, folder = READERS[name], place(name)
     sound = _sound(reader, folder)

@@ -67,7 +67,7 @@ def test_a_loss_in_parts_is_the_loss(monkeypatch, sample_level):
         torch.testing.assert_close(parts, whole)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is measured on Linux only")
 def test_the_full_methods_head_stays_within_twice_the_memory_of_softmax():
     def peak(head):

@@ -85,7 +85,7 @@ def test_member_products_keep_members_apart():
 
 @pytest.mark.parametrize("options", [{"form": "angular"}, {"sample_level": "expected", "dropout": 0.5}])
 def test_what_members_cannot_have_is_refused(options):
-    with pytest.raises(InvalidInputError, match="several members have form='additive'"):
+    with pytest.raises(InvalidInputError, match="several members need form='additive'"):
         UncertaintyMarginLoss(8, 3, members=2, **options)
 
 

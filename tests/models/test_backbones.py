@@ -10,7 +10,9 @@ from equipoise.errors import InvalidInputError
 from equipoise.models import BACKBONES, build_backbone
 
 
-@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.endswith(("50", "vgg16"))) for name in BACKBONES]
+)
 def test_the_contract(name):
     """Features of the length it says, a gradient for every parameter, and images that do not see one another."""
     model = build_backbone(name)

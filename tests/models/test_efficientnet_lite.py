@@ -108,6 +108,17 @@ def test_pretrained_weights_come_from_the_installed_package_with_their_own_norma
     torch.testing.assert_close(torch.from_numpy(found), expected, atol=1e-4, rtol=1e-4)
 
 
+def test_loaded_weights_keep_the_layout_that_trains_fast():
+    model = EfficientNetLite(stages=(1, 2), enlarge=None)
+    model.load_state_dict({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+    seen = []
+    for block in model._blocks:
+        block.register_forward_hook(lambda _, __, out: seen.append(out))
+    model(torch.randn(2, 3, 32, 32))
+    assert len(seen) == 3
+    assert all(out.is_contiguous(memory_format=torch.channels_last) for out in seen)
+
+
 @pytest.mark.parametrize(
     ("options", "match"), [({"stages": (7, 6)}, "stages must be some"), ({"enlarge": 0}, "enlarge")]
 )

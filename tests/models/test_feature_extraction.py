@@ -284,6 +284,7 @@ def test_killed_again_and_again_it_goes_on_and_ends_bit_for_bit_the_same(tmp_pat
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_rows_written_after_the_last_record_are_not_trusted(tmp_path, extract_elsewhere):
     extract_elsewhere(tmp_path, "a", stop_at=24, every=1e9)
     (record,) = tmp_path.glob("*.json")  # the first batch is recorded at once, the others would be after 10^9 s
@@ -364,5 +365,5 @@ def test_a_batch_of_none_and_backbones_that_give_no_features(tmp_path):
     model = network()
     with torch.no_grad():
         model.body.fc1.bias.fill_(torch.inf)
-    with pytest.raises(InvalidInputError, match="gave features that are not finite; check its weights"):
+    with pytest.raises(InvalidInputError, match="returned non-finite features; check its weights"):
         extract_features(pixels(), model, cache=tmp_path)

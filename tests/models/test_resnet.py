@@ -7,6 +7,12 @@ from equipoise.errors import InvalidInputError
 from equipoise.models import resnet18, resnet50, se_resnet50
 
 
+def shapes_of(build):
+    """The network without its numbers, which take longest."""
+    with torch.device("meta"):
+        return build()
+
+
 @pytest.mark.parametrize(
     ("build", "parameters", "features"), [(resnet18, 11_176_512, 512), (resnet50, 23_508_032, 2_048)]
 )
@@ -46,7 +52,7 @@ def test_parameters_and_features(build, parameters, features):
     ],
 )
 def test_names_are_torchvisions(build, shapes):
-    state = build().state_dict()
+    state = shapes_of(build).state_dict()
     for name, shape in shapes.items():
         assert tuple(state[name].shape) == shape
     names = {name.split(".")[0] for name in state}
@@ -54,19 +60,20 @@ def test_names_are_torchvisions(build, shapes):
 
 
 def test_names_count_as_many_as_torchvisions():
-    assert len(resnet18().state_dict()) == 122 - 2  # without fc.weight and fc.bias
-    assert len(resnet50().state_dict()) == 320 - 2
-    assert not any(name.startswith("layer1.0.downsample") for name in resnet18().state_dict())
+    small, large = (shapes_of(build).state_dict() for build in (resnet18, resnet50))
+    assert len(small) == 122 - 2  # without fc.weight and fc.bias
+    assert len(large) == 320 - 2
+    assert not any(name.startswith("layer1.0.downsample") for name in small)
 
 
 def test_the_stride_of_a_bottleneck_is_in_its_3x3():
-    block = resnet50().layer2[0]
+    block = shapes_of(resnet50).layer2[0]
     assert (block.conv1.stride, block.conv2.stride) == ((1, 1), (2, 2))
 
 
 @pytest.mark.parametrize(("build", "million"), [(resnet18, 11.69), (resnet50, 25.56)])
 def test_with_the_classifier_the_parameters_are_the_published_ones(build, million):
-    model = build()
+    model = shapes_of(build)
     count = sum(p.numel() for p in model.parameters()) + model.out_features * 1000 + 1000
     assert round(count / 1e6, 2) == million
 
@@ -89,14 +96,14 @@ def test_one_small_image_is_no_batch_to_train_on():
 
 
 def test_parameters_and_names():
-    model = se_resnet50()
+    model = shapes_of(se_resnet50)
     count = sum(p.numel() for p in model.parameters())
     assert count + 2048 * 1000 + 1000 == 28_088_024  # the published 28.09 M, with the 1000-way classifier
     state = model.state_dict()
     assert state["layer1.0.se.fc1.weight"].shape == (16, 256, 1, 1)
     assert state["layer1.0.se.fc1.bias"].shape == (16,)
     assert state["layer4.2.se.fc2.weight"].shape == (2048, 128, 1, 1)
-    assert set(state) - set(resnet50().state_dict()) == {
+    assert set(state) - set(shapes_of(resnet50).state_dict()) == {
         f"layer{stage}.{block}.se.fc{layer}.{kind}"
         for stage, depth in ((1, 3), (2, 4), (3, 6), (4, 3))
         for block in range(depth)

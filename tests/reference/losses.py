@@ -115,6 +115,32 @@ def vector_scaling(logits: Vector, label: int, counts: Vector, gamma: float, tau
     return math.log1p(total)
 
 
+def separability(groups: Sequence[Sequence[Vector]]) -> list[list[float]]:
+    """Root of the mean squared distance within class p by that between p and q, over all pairs of their features."""
+
+    def mean_square(some: Sequence[Vector], others: Sequence[Vector]) -> float:
+        total = 0.0
+        for a in some:
+            for b in others:
+                total += sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
+        return total / (len(some) * len(others))
+
+    return [[math.sqrt(mean_square(p, p) / mean_square(p, q)) for q in groups] for p in groups]
+
+
+def cosen(logits: Vector, label: int, counts: Vector, separable: Vector, mu: float, sigma: float) -> float:
+    """−log(ξ_y exp z_y / Σ ξ_j exp z_j), ξ_j = max(h_y, h_j)·exp(−(S_yj − μ)²/2σ²) (Khan et al. 2018)."""
+    share = priors(counts)
+    costs = []
+    for j in range(len(logits)):
+        histogram = share[label] if j == label else max(share[label], share[j])
+        costs.append(histogram * math.exp(-((separable[j] - mu) ** 2) / (2 * sigma**2)))
+    total = 0.0
+    for cost, z in zip(costs, logits, strict=True):
+        total += cost * math.exp(z)
+    return -math.log(costs[label] * math.exp(logits[label]) / total)
+
+
 # --- weights and margins from counts --------------------------------------------------------------------------------
 
 
@@ -294,22 +320,19 @@ def mixed_loss(
     y: Sequence[int],
     vectors: Sequence[Vector],
     counts: Vector,
-    power: float,
     rows: Sequence[int],
     partners: Sequence[int],
     shares: Vector,
     weights: Vector,
 ) -> float:
     """Mean over the pairs of λ·w_i·CE(y_i) + (1 − λ)·w_j·CE(y_j), with logits at unit class vectors moved by
-    log((π_c + q_c)/2); partners' weights are scaled to one mean for all classes.
+    log π_c; partners' weights are scaled to one mean for all classes.
     """
     prior = priors(counts)
-    drawn = [p**power for p in prior]
-    left = [(p + q / sum(drawn)) / 2 for p, q in zip(prior, drawn, strict=True)]
     total = 0.0
     for i, j, share in zip(rows, partners, shares, strict=True):
         feature = [share * a + (1 - share) * b for a, b in zip(x[i], x[j], strict=True)]
-        logits = [dot(w, feature) / norm(w) + math.log(p) for w, p in zip(vectors, left, strict=True)]
+        logits = [dot(w, feature) / norm(w) + math.log(p) for w, p in zip(vectors, prior, strict=True)]
         own = [w for w, label in zip(weights, y, strict=True) if label == y[j]]
         scale = (sum(weights) / len(weights)) / (sum(own) / len(own))
         total += share * weights[i] * cross_entropy(logits, y[i])

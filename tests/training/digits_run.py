@@ -26,8 +26,8 @@ from equipoise.data.splits import hold_out
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, Stopped, train
-from equipoise.training.callbacks import Silence, Watcher
 from equipoise.training.epoch_order import random_order
+from equipoise.training.watchers import Silence, Watcher
 
 STOPPED = 75
 """Exit code of a run that was asked to stop."""

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from equipoise.training import Stopped
-from equipoise.training.callbacks import Silence
 from equipoise.training.checkpoints import Checkpoints
+from equipoise.training.watchers import Silence
 from tests.training.digits_run import run
 
 CUT_OFF = 0

@@ -143,6 +143,7 @@ class After:
         pass
 
 
+@pytest.mark.slow
 def test_a_resumed_run_repeats_the_augmentation_too(images, tmp_path):
     x, y = images
     settings = Settings(epochs=3, batch_size=8, seed=3, checkpoint_steps=1)

@@ -215,7 +215,7 @@ def test_arrays_of_numpy_are_taken_as_they_come():
     assert [tuple(part.shape) for part in data.__getitems__([0, 2])] == [(2, 2), (2,), (2,)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_balanced_order_of_more_rows_than_a_multinomial_takes():
     y = torch.zeros(2**24 + 2, dtype=torch.uint8)
     y[-1] = 1

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from equipoise.storage.files import DiskFullError, write_atomically
-from equipoise.training.callbacks import Silence
 from equipoise.training.checkpoints import (
     Checkpoints,
     of_prefix,
@@ -25,7 +24,8 @@ from equipoise.training.checkpoints import (
     unpack_optimizer,
     with_prefix,
 )
-from equipoise.training.resume import append_metrics, write_metrics
+from equipoise.training.resumable_run import append_metrics, write_metrics
+from equipoise.training.watchers import Silence
 from tests.training.digits_run import run, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT
 

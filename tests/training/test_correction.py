@@ -6,8 +6,8 @@ import torch
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
-from equipoise.training.callbacks import Silence
 from equipoise.training.loop import _held_back
+from equipoise.training.watchers import Silence
 from equipoise.uncertainty.margins import log_steps
 
 

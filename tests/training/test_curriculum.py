@@ -230,7 +230,6 @@ def test_known_margins_act_from_the_first_epoch_at_full_strength(sample_level):
     if sample_level == "mixing":
         share = prior.sqrt() / prior.sqrt().sum()
         torch.testing.assert_close(curriculum.partners(0, loss), share)
-        prior = (prior + share) / 2
     shift = (loss.strength * (loss.margins - 1)).double()
     torch.testing.assert_close(shift, (prior.max() / prior).log(), atol=1e-6, rtol=1e-6)
     assert [curriculum.wants_uncertainty(epoch) for epoch in range(3)] == [False, True, False]

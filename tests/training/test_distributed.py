@@ -10,7 +10,7 @@ import pytest
 from accelerate import Accelerator
 
 from equipoise.training.batches import capped_sample
-from equipoise.training.measure import estimate_class_uncertainty
+from equipoise.training.measurements import estimate_class_uncertainty
 from tests.training.digits_run import digits_network, imbalanced_digits, without_seconds
 from tests.training.processes import ENVIRONMENT, ROOT, shared_once
 from tests.training.two_processes import BALANCED_EPOCHS, BATCH, CAP, SIZES, everything

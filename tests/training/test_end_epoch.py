@@ -13,7 +13,7 @@ from equipoise.losses import LOSSES, UncertaintyMarginLoss
 from equipoise.training import ArrayData, Curriculum, Network, Settings
 from equipoise.training.batches import rank_in_class
 from equipoise.training.loader_samples import LoaderSamples
-from equipoise.training.measure import ArraySamples, labelled_features
+from equipoise.training.measurements import ArraySamples, labelled_features
 from equipoise.uncertainty import class_uncertainty, mc_dropout
 
 BUFFERS = ("margins", "strength", "sample_strength", "shift")
@@ -216,7 +216,7 @@ def test_what_is_out_of_order_is_refused(samples):
 @pytest.mark.parametrize(
     ("loader", "message"),
     [
-        (iter([(torch.zeros(2, 8), torch.tensor([0, 1]))]), "can be read once only"),
+        (iter([(torch.zeros(2, 8), torch.tensor([0, 1]))]), "can be read only once"),
         ([], "the loader gave no samples to measure"),
         ([torch.zeros(2, 8)], r"a batch must be \(x, y\), \(x, y, weight\) or a dict with 'labels', got Tensor"),
         ([(torch.zeros(2, 8),)], "got 1 parts"),

@@ -79,7 +79,7 @@ def test_a_strength_that_does_not_fit_the_head_is_refused():
     for method, strength, message in (
         ("focal", "head", "a curriculum needs a head with margins, got LogitLoss"),
         ("arcface", "uncertainty", "built with one of its own; leave out either"),
-        ("uncertainty_margin", "head", "needs a head that was built with a margin"),
+        ("uncertainty_margin", "head", "needs a head built with its own margin"),
     ):
         network = Network(MLP(3, (16,)), LOSSES[method](16, 3))
         with pytest.raises(InvalidInputError, match=message):

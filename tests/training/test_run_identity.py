@@ -9,14 +9,14 @@ from equipoise.losses import LogitLoss, UncertaintyMarginLoss
 from equipoise.losses.logit_losses import logit_adjustment
 from equipoise.models import MLP
 from equipoise.training import ArrayData, Curriculum, Network, Settings
-from equipoise.training.resume import checksum, data_identity, options_of, run_identity
+from equipoise.training.resumable_run import checksum, data_identity, options_of, run_identity
 
 
 def test_data_are_known_to_the_last_bit_in_memory_and_on_disk(tmp_path, monkeypatch):
     x, y = torch.randn(1000, 3), torch.randint(4, (1000,))
     np.save(tmp_path / "x.npy", x.numpy())
     own = data_identity(ArrayData(x, y))
-    monkeypatch.setattr("equipoise.training.resume.ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr("equipoise.training.resumable_run.ROWS_AT_ONCE", 1000)
     assert data_identity(ArrayData(np.load(tmp_path / "x.npy", mmap_mode="r"), y)) == own
     touched = x.clone()
     touched[1, 2] += 1e-6

@@ -12,8 +12,6 @@ from tests.training.digits_run import without_seconds
 from tests.training.groups import Groups
 from tests.training.processes import ENVIRONMENT, ROOT
 
-pytestmark = pytest.mark.slow  # groups of processes that train
-
 DIGITS = "tests.training.interrupted:train_digits"
 SIZE = 50
 """Sizes of batches: the last ones of an epoch are incomplete, and three processes share each of them unevenly."""
@@ -40,6 +38,7 @@ def same_end(found, expected) -> bool:
     return all(end == ends[0] for end in ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 3])
 @pytest.mark.parametrize("asked", [{"1": 7}, {"0": 20, "1": 20}], ids=["one of them", "several"])
 def test_asked_to_stop_all_save_the_same_step_and_resume_to_the_same_bits(
@@ -52,6 +51,7 @@ def test_asked_to_stop_all_save_the_same_step_and_resume_to_the_same_bits(
     assert same_end(groups.answers(processes, DIGITS, **options), undisturbed[processes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [{"1": 9}, {"0": 23}, {"0": 13, "1": 13, "2": 13}], ids=["other", "main", "all"])
 def test_killed_they_resume_to_the_same_bits(groups, undisturbed, tmp_path, killed):
     options = {"folder": str(tmp_path), "batch_size": SIZE, "checkpoint_steps": 4}
@@ -63,6 +63,7 @@ def test_killed_they_resume_to_the_same_bits(groups, undisturbed, tmp_path, kill
     assert same_end(groups.answers(3, DIGITS, **options), undisturbed[3])
 
 
+@pytest.mark.slow
 def test_another_number_of_processes_goes_on_from_the_same_place_and_says_so(groups, undisturbed, tmp_path):
     first = tmp_path / "2"
     groups.answers(2, DIGITS, ends={"0": 20}, number=signal.SIGTERM, folder=str(first), batch_size=SIZE)
@@ -81,6 +82,7 @@ def test_another_number_of_processes_goes_on_from_the_same_place_and_says_so(gro
         assert all(each["sha256"] == found[0]["sha256"] for each in found)
 
 
+@pytest.mark.nightly
 def test_a_process_killed_three_times_is_restarted_by_torchrun_to_the_same_bits(undisturbed, tmp_path):
     launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     plan = json.dumps([[1, 0, 6], [0, 1, 9], [1, 2, 11]])

@@ -4,6 +4,7 @@ import pytest
 
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.training.sharding import load_sharded, shard_network
+from tests.marks import mostly_nightly
 from tests.training.groups import Groups
 from tests.training.sharded_network import new_network, optimizer_of
 
@@ -14,8 +15,7 @@ def groups():
         yield found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", mostly_nightly([2, 4]))
 def test_processes_share_a_network_and_train_it_as_one(groups, tmp_path, processes):
     found = groups.answers(processes, "tests.training.sharded_network:compare", folder=str(tmp_path))
     for each in found:
@@ -29,7 +29,7 @@ def test_processes_share_a_network_and_train_it_as_one(groups, tmp_path, process
     assert max(each["difference"] for each in again) < 1e-5, "by another number of processes"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_accelerate_shares_nothing_between_cpus_which_is_why_this_module_exists(groups):
     found = groups.answers(2, "tests.training.sharded_network:by_accelerate")
     assert found == [{"kind": "MULTI_CPU", "wrapper": "DistributedDataParallel", "sharded": False}] * 2

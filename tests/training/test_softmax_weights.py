@@ -5,7 +5,7 @@ import safetensors.torch
 import torch
 
 from equipoise.training import Settings, train
-from equipoise.training.callbacks import Silence
+from equipoise.training.watchers import Silence
 from tests.training.digits_run import digits_network, imbalanced_digits, run
 
 EPOCHS = 6

@@ -13,7 +13,7 @@ from equipoise.training import Network
 from equipoise.training.batches import ArrayData, capped_sample, relative_weights
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.margin_strength import angular_strength, lacking_shift, sure_shift
-from equipoise.training.measure import class_recall
+from equipoise.training.measurements import class_recall
 from equipoise.uncertainty import ClassMoments
 
 ROWS = 60
@@ -133,12 +133,12 @@ def test_over_all_batches_each_row_counts_by_its_weight(name, multilabel):
     """The mean over batches of two is that of one batch of all; dividing by what a batch weighs would not be."""
     y = torch.arange(8).view(-1, 2) % 2 if multilabel else torch.arange(4) % 2
     head = LOSSES[name](3, 2, multilabel=multilabel, class_counts=torch.ones(2, 2) if multilabel else torch.ones(2))
-    network = Network(torch.nn.Identity(), head).double()
+    network = Network(torch.nn.Identity(), head).double().eval()  # CoSen learns from every training batch
     x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
     weight = relative_weights(torch.tensor([1.0, 20.0, 1.0, 3.0]))
     parts = torch.stack([network(x[rows], y[rows], weight[rows]) for rows in ([0, 1], [2, 3])])
     torch.testing.assert_close(parts.mean(), network(x, y, weight))
     if not multilabel:
-        each = LOSSES[name](3, 2, class_counts=torch.ones(2), reduction="none").double()
+        each = LOSSES[name](3, 2, class_counts=torch.ones(2), reduction="none").double().eval()
         each.load_state_dict(head.state_dict())
         torch.testing.assert_close(parts.mean(), (weight * each(x, y)).mean())

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from equipoise.training import ArrayData, Curriculum, Network, Settings, train
 from equipoise.training.accelerate_setup import make_loader
-from equipoise.training.measure import estimate_class_uncertainty, gathered_features
+from equipoise.training.measurements import estimate_class_uncertainty, gathered_features
 from tests.training.digits_run import digits_network, imbalanced_digits, weights_sha256
 
 SIZES = (1, 2, 7, 199)

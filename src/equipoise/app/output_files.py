@@ -133,8 +133,10 @@ def write_file(out: Path, content: bytes) -> None:
 
 @contextmanager
 def open_rows(out: Path | None, *, kind: str, force: bool = False, raw: bool = False) -> "Iterator[Write]":
-    """Yield a function that writes a table's rows, to standard output without ``out``; the file is complete at the end
-    or absent. ``raw`` writes names to CSV unchanged, even if a spreadsheet would take them for formulas.
+    """Yield a function that writes a table's rows into a file, which is complete at the end or absent.
+
+    Without ``out`` they go to standard output. ``raw`` writes names to CSV unchanged, even if a spreadsheet would take
+    them for formulas.
     """
     with _output(out, force=force) as file, WRITERS[kind](file) as write:
         yield write if raw or kind != "csv" else lambda frame: write(defused_table(frame))

@@ -66,7 +66,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """``run.json``: everything needed to repeat a run; an unfinished one needs only the options.
 
     Args:
-        options: the command's options; :class:`~equipoise.app.runs.TrainOptions` checks them.
+        options: the command's options; :class:`~equipoise.app.runs.RunOptions` checks them.
         training: the identity of the training, written by the training itself.
         class_uncertainty, margins: one per class, of an attribute's ones; None for a method without them.
         blend: the classifiers of a blend; None for a network.

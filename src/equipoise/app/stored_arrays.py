@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from equipoise.app.run_folder import REMEDY
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import LabelDoubt
-from equipoise.storage.files import load_arrays, write_atomically
+from equipoise.storage.files import write_atomically
 from equipoise.storage.run_files import HELD_OUT, LABELS, RECORD, SCORES
+from equipoise.storage.size_limits import load_arrays
 
 Floats = NDArray[np.float64]
 
@@ -93,7 +94,7 @@ def held_out_uncertainty(folder: Path, *, remedy: str) -> NDArray[np.floating[An
 
 
 def read_held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldOut | None:
-    """Read ``held_out.npz`` of a run that ``scored`` so many samples; None without the file."""
+    """Read ``held_out.npz`` of a run that ``scored`` this many samples; None without the file."""
     if not path.is_file():
         return None
     stored = load_arrays(path, remedy=REMEDY)
@@ -111,7 +112,7 @@ def read_held_out(path: Path, size: int, multilabel: bool, scored: int) -> HeldO
     fits &= uncertainty.shape == (samples,) == found.rows.shape
     fits &= all(_are_places(part, samples, size, multilabel) for part in labels)
     if fits and samples != scored:
-        raise InvalidInputError(f"{path} holds {samples} samples, and {SCORES} is of {scored}; {REMEDY}.")
+        raise InvalidInputError(f"{path} holds {samples} samples, but {SCORES} has {scored}; {REMEDY}.")
     if not fits or not _trust_fits(trust, p.shape, multilabel):
         raise _unfit(path, size)
     return found
@@ -136,7 +137,7 @@ def _unfit(path: Path, size: int) -> InvalidInputError:
     return InvalidInputError(f"the arrays of {path} do not fit each other or the {size} classes; {REMEDY}.")
 
 
-def read_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels:
+def read_judged_labels(folder: Path, classes: int, *, multilabel: bool) -> JudgedLabels:
     """Read ``labels.npz``."""
     path = folder / LABELS
     if not path.exists():

@@ -17,7 +17,7 @@ from equipoise.data.summary import Group, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import foreign_files, read_plain
 from equipoise.storage.records import AtLeastOne, Counts, MaybeNumbers, Name, as_record, read_json
-from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, HELD_OUT, METRICS, RECORD, SCORES
+from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, HELD_OUT, METRICS_LOG, RECORD, SCORES
 from equipoise.storage.size_limits import parse_json
 
 
@@ -129,8 +129,7 @@ class StoredRun:
         return found
 
     def rows(self, places: Sequence[int], **columns: Any) -> list[dict[str, Any]]:
-        """Return a row for each of these classes: name, group, training samples, held-out ones, and its values of the
-        columns."""
+        """Return a row for each of these classes: name, group, samples trained on and held out, and values."""
         return [
             {
                 "name": self.classes[place],
@@ -181,7 +180,7 @@ def read_run(folder: str | Path) -> StoredRun:
             uncertainty=None if record.class_uncertainty is None else _floats(record.class_uncertainty),
             margins=None if record.margins is None else _floats(record.margins),
             held_out=read_held_out(folder / HELD_OUT, size, multilabel, scores["samples"]),
-            epochs=_read_epochs(folder / METRICS),
+            epochs=_read_epochs(folder / METRICS_LOG),
             gallery=read_json(gallery, Gallery, remedy=REMEDY) if gallery.is_file() else Gallery(),
         )
 

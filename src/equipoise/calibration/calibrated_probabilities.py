@@ -21,10 +21,10 @@ class Calibrated:
     """Calibration of a network: turns logits, (rows, classes) or (rows, attributes, 2), into probabilities.
 
     Args:
-        prior: class prior of the training samples, (classes,) or (attributes, 2), at which probabilities are given.
-        aimed: class prior that the logits are aimed at, likewise.
+        prior: class prior of the training samples, (classes,) or (attributes, 2), and of the probabilities.
+        aimed: class prior that the logits aim at, of the same shape.
         scaling: fitted on held-out samples; leaves the logits unchanged if there were none.
-        thresholds: from samples that no epoch has seen; None if there were none.
+        thresholds: for prediction sets, from samples that no epoch has seen; None if there were none.
     """
 
     prior: Tensor
@@ -37,7 +37,7 @@ class Calibrated:
         """Build a calibration from the prior that a trained loss aims at.
 
         Args:
-            loss: declares the class prior that its logits are aimed at.
+            loss: declares the class prior that its logits aim at.
             counts: training samples of each class, (classes,) or (attributes, 2), of any scale.
             scaling: None leaves the logits unchanged.
         """
@@ -56,7 +56,7 @@ class Calibrated:
         """Return a calibration fitted on held-out samples, whatever their class prior.
 
         Args:
-            sample_weight: (rows,), how many samples a row counts as in the scaling; sets count rows, weighted or not.
+            sample_weight: number of samples that a row counts as in the scaling, (rows,); sets ignore it.
             unseen: whether the model was chosen without these samples, which sets require.
         """
         counts = class_counts(target, logits.shape[-1], sample_weight).double()
@@ -91,7 +91,7 @@ class Calibrated:
         return np.full(tuple(self.prior.shape), 1 / self.prior.shape[-1])
 
     def odds(self, target_prior: ArrayLike | None = None) -> Tensor:
-        """Return the ratio of the wanted class prior to the one that the logits are aimed at."""
+        """Return the ratio of the wanted class prior to the one that the logits aim at."""
         wanted = self.prior if target_prior is None else torch.from_numpy(self.checked(target_prior))
         return wanted.double() / self.aimed.double()
 
@@ -117,7 +117,7 @@ class Calibrated:
 
         Args:
             target_prior: class prior of the decision, as in :meth:`decided`.
-            named: the decided classes where another rule decides: indices, (rows,), or 0 and 1, (rows, attributes).
+            named: predicted classes, if another rule decides: indices, (rows,), or 0 and 1, (rows, attributes).
         """
         if self.thresholds is None:
             raise InvalidInputError(

@@ -19,7 +19,7 @@ def move_prior(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> N
     Args:
         probabilities: (rows, classes), or (rows, attributes, 2).
         old, new: one share per class, (classes,) or (attributes, 2); of any scale. A class with the old share 0 keeps
-            the probability 0, since nothing is known about it; a row that names no other class gets ``new``.
+            the probability 0, since nothing is known about it; a row that allows no other class gets ``new``.
 
     >>> move_prior([[0.5, 0.5]], old=[0.5, 0.5], new=[0.9, 0.1])
     array([[0.9, 0.1]])
@@ -59,13 +59,13 @@ def estimate_prior(
     """
     if not tolerance > 0 or iterations < 1 or not 0 <= smoothing < np.inf:
         raise InvalidInputError(
-            f"tolerance and iterations must be above 0 and smoothing not below it, got {tolerance}, {iterations} and "
+            f"tolerance and iterations must be above 0 and smoothing not negative, got {tolerance}, {iterations} and "
             f"{smoothing}."
         )
     shape = np.shape(probabilities)
     if len(shape) not in (2, 3) or shape[0] == 0 or (len(shape) == 3 and shape[2] != 2):
         raise InvalidInputError(
-            f"probabilities must have the shape (rows, classes) or (rows, attributes, 2), of one row at least, got "
+            f"probabilities must have the shape (rows, classes) or (rows, attributes, 2), with at least one row, got "
             f"{shape}."
         )
     given = checked_probabilities(probabilities, shape)
@@ -85,7 +85,7 @@ def _em(
     if not bool((best > 0).any()):
         raise InvalidInputError(
             "old must be above 0 for some class with a probability above 0, got none; pass "
-            "the prior that they were made for."
+            "the prior of these probabilities."
         )
     ratio = ratio[best > 0] / best[best > 0, None]  # scaling a row changes nothing; a row of zeros says nothing
     prior, added = old, smoothing * (old > 0)

@@ -24,12 +24,12 @@ ROUNDING = 1e-9  # 100 · 0.07 is 7.000000000000001 in floating point but should
 class ClassThresholds:
     """Split conformal prediction, with thresholds calibrated on each class's own samples.
 
-    The score of a class for a sample is s = −ln p. It gives the same sets as 1 − p but keeps probabilities near 0 and 1
-    apart in single precision. A class is in the set if its score is at most the ⌈(n + 1)·level⌉-th smallest of the n
-    scores of its calibration samples. Of new samples of the class from the same distribution, a share of at least
-    ``level`` then gets a set that contains their class; without ties, the excess is at most 1/(n + 1), or 1/2,000 with
-    the spacing of ``MOST_KEPT``. This holds on average over draws of the calibration samples, for any model and class
-    prior: no class pays for another. If n is too small for the level, the class is in every set.
+    The score of a class for a sample is s = −ln p. It gives the same sets as 1 − p, but distinguishes probabilities
+    near 0 and 1 in single precision. A class is in the set if its score is at most the ⌈(n + 1)·level⌉-th smallest of
+    the n scores of its calibration samples. Then at least a share ``level`` of new samples of the class, from the same
+    distribution, get a set that contains it; without ties, the excess is at most 1/(n + 1), or 1/2,000 with the spacing
+    of ``MOST_KEPT``. This holds on average over draws of the calibration samples, for any model and class prior: no
+    class pays for another. If n is too small for the level, the class is in every set.
 
     Args:
         scores: (classes, kept) or (attributes, 2, kept), ascending, padded with infinity.
@@ -68,7 +68,7 @@ class ClassThresholds:
         size = given.shape[-1]
         if y.shape != given.shape[:-1] or y.size == 0 or y.dtype.kind not in "biu":
             raise InvalidInputError(
-                f"labels must be whole numbers, one for each of {given.shape[:-1]} answers and one at least, got "
+                f"labels must be whole numbers, one for each of {given.shape[:-1]} answers and at least one, got "
                 f"{y.dtype} of shape {y.shape}."
             )
         if int(y.min()) < 0 or int(y.max()) >= size:
@@ -109,7 +109,7 @@ class ClassThresholds:
 
         Args:
             probabilities: as for :meth:`fit`, at the same class prior.
-            level: share of each class's samples whose set should contain their class; below 1.
+            level: coverage of each class: the share of its samples whose set should contain it; below 1.
             named: the predicted class of each sample, an index, (rows,), or 0 and 1, (rows, attributes); None takes the
                 most probable one.
         """

@@ -2,8 +2,8 @@
 
 No epoch has seen these samples, so they show how far the probabilities can be trusted. Measuring calibration or
 coverage on the samples used for calibrating would be optimistic, so each sample's probabilities and prediction set come
-from a calibration on folds without it, with groups kept together. Sets use more folds: a scaling fits half of many
-samples just as well, but a rare class needs nearly all of its samples to be ruled out as the saved model does.
+from a calibration on folds without it, with groups kept together. Sets use more folds: half of many samples is enough
+for a scaling, but a rare class needs nearly all of its samples to be ruled out as often as by the saved model.
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,9 @@ CERTAIN = np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class Calibration:
-    r"""Proper scores and calibration errors; smaller is better. Over n samples and 15 bins b of the confidence:
+    r"""Proper scores and calibration errors; smaller is better.
+
+    Over n samples and 15 bins b of the confidence:
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} \left| \mathrm{conf}_b - \mathrm{acc}_b \right|, \qquad
               \mathrm{Brier} = \frac1n \sum_i \sum_c (p_{ic} - [y_i = c])^2
@@ -99,7 +101,7 @@ def calibration_at_prior(
 
     Args:
         old: the class prior of the probabilities, (classes,) or (attributes, 2).
-        new: the prior to measure at, likewise.
+        new: the prior to measure at, of the same shape.
     """
     p, prior = np.asarray(probabilities, dtype=np.float64), np.asarray(new, dtype=np.float64)
     if true.ndim == 1:

@@ -1,6 +1,6 @@
 r"""Scaling of logits to calibrate probabilities on held-out samples (temperature and vector scaling).
 
-Logits :math:`z` that are aimed at a class prior :math:`a` (a balanced one under margins) become probabilities at the
+Logits :math:`z` that aim at a class prior :math:`a` (a balanced one with margins) become probabilities at the
 class prior :math:`\pi` by
 
 .. math:: p_c \propto \frac{\pi_c}{a_c} \exp(s_c z_c + b_c) .
@@ -28,7 +28,7 @@ from equipoise.errors import InvalidInputError
 FOLDS = 5
 FEWEST_SAMPLES = 50
 """Fewest samples for any scaling: with fewer, a single number is off by a third or more."""
-SAMPLES_A_CLASS = 20
+SAMPLES_PER_CLASS = 20
 """Samples per class, on average, from which on classes get their own parameters."""
 NUMBERS, NUMBERS_OF_MANY = 2**22, 2**20
 """Most logits used: more samples hardly change a temperature. With many classes, fewer samples."""
@@ -52,7 +52,7 @@ class Scaling:
         """Return logits, (batch, classes) or (batch, attributes, 2), whose softmax gives the probabilities.
 
         Args:
-            odds: π/a, the ratio of the wanted class prior to the one that the logits are aimed at; of any scale.
+            odds: π/a, the ratio of the wanted class prior to the one that the logits aim at; of any scale.
         """
         shift = odds.to(logits.dtype).log()  # a class of prior 0 is ruled out
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
@@ -69,8 +69,8 @@ class HeldOutLogits(NamedTuple):
     Args:
         logits: z, (samples, classes) or (samples, attributes, 2).
         labels: y, (samples,) or (samples, attributes).
-        weight: how many samples each counts as, (samples,).
-        shift: log odds of these samples' class prior to the one that the logits are aimed at, shaped like a sample.
+        weight: number of samples that each counts as, (samples,).
+        shift: log of these samples' class prior over the one that the logits aim at, shaped like a sample.
         widest: logarithm of the largest scale allowed.
     """
 
@@ -97,12 +97,12 @@ def fit_scaling(
     """Fit the scaling with the smallest log loss on held-out samples; the identity if none helps.
 
     Args:
-        logits: (batch, classes), or (batch, attributes, 2), as predictions are made from.
+        logits: (batch, classes), or (batch, attributes, 2), as used for predictions.
         target: (batch,), or (batch, attributes).
-        odds: ratio of these samples' class prior to the one the logits are aimed at, (classes,) or (attributes, 2).
-        sharpen: whether scales above 1 are allowed. Further training makes a network more confident by itself.
-        sample_weight: (batch,), how many samples each counts as; None counts each once.
-        method: one of ``SCALINGS`` to fit without asking whether it helps; None chooses.
+        odds: ratio of these samples' class prior to the one that the logits aim at, (classes,) or (attributes, 2).
+        sharpen: whether scales above 1 are allowed; not before further training, which makes a network more confident.
+        sample_weight: number of samples that each counts as, (batch,); None counts each once.
+        method: one of ``SCALINGS`` to fit whether it helps or not; None chooses.
     """
     if len(logits) == 0 or logits.shape[:-1] != target.shape:
         raise InvalidInputError(
@@ -111,7 +111,7 @@ def fit_scaling(
         )
     classes = logits.shape[-1]
     numbers = NUMBERS_OF_MANY if classes > MANY_CLASSES else NUMBERS
-    most = max(SAMPLES_A_CLASS * classes, numbers // logits[0].numel())
+    most = max(SAMPLES_PER_CLASS * classes, numbers // logits[0].numel())
     if len(logits) > most:  # evenly spaced: the samples are in no order
         some = torch.linspace(0, len(logits) - 1, most, dtype=torch.float64).long()
         logits, target = logits[some], target[some]
@@ -135,7 +135,7 @@ def _best_method(samples: HeldOutLogits) -> str:
     fits = {
         name: method.fit
         for name, method in SCALINGS.items()
-        if size >= method.samples_a_class * classes and classes <= method.most_classes
+        if size >= method.samples_per_class * classes and classes <= method.most_classes
     }
     fold, w = _folds(samples.labels), samples.weight
     losses = {name: _left_out_losses(samples, fold, fit) for name, fit in fits.items()}
@@ -216,19 +216,19 @@ class ScalingMethod(NamedTuple):
 
     Args:
         fit: returns s and b for held-out samples.
-        samples_a_class: fewest samples per class, on average, for it to be tried.
-        most_classes: classes up to which it is tried.
+        samples_per_class: minimum average number of samples per class for it to be tried.
+        most_classes: maximum number of classes for it to be tried.
     """
 
     fit: Callable[[HeldOutLogits], Scaling]
-    samples_a_class: int = 0
+    samples_per_class: int = 0
     most_classes: int = sys.maxsize
 
 
 SCALINGS: dict[str, ScalingMethod] = {
     "none": ScalingMethod(lambda samples: Scaling.none(samples.logits.shape[1:])),
     "temperature": ScalingMethod(_fit),
-    "offsets": ScalingMethod(partial(_fit, offsets=True), SAMPLES_A_CLASS),
-    "vector": ScalingMethod(partial(_fit, offsets=True, scales=True), SAMPLES_A_CLASS, MANY_CLASSES),
+    "offsets": ScalingMethod(partial(_fit, offsets=True), SAMPLES_PER_CLASS),
+    "vector": ScalingMethod(partial(_fit, offsets=True, scales=True), SAMPLES_PER_CLASS, MANY_CLASSES),
 }
 """Methods by their number of parameters: 0, 1, 1 + C, 1 + 2C. A new one is a line here."""

@@ -1,7 +1,7 @@
 """From the columns of a table to a matrix of numbers, and back into a file as plain JSON."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -11,19 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from equipoise.data.columns.encoding import Column, Compact, compact, encode_features
-from equipoise.data.columns.guess_kind import ColumnGuess, guess_kind, said_kind
-from equipoise.data.columns.learn_column import learn_column
+from equipoise.cores_and_memory import release_memory
+from equipoise.data.columns.column_kinds import COLUMN_KINDS, guess_kinds, is_sound, learn_column
+from equipoise.data.columns.encoding import Column, Compact, EncodingTools, LearningTools
 from equipoise.data.columns.parsing import Read
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
 from equipoise.data.columns.texts import LOOKED_AT, is_packed, is_text
 from equipoise.data.data_frames import as_table, is_frame
+from equipoise.data.encoded_rows import EncodedRows, LogOddsColumns
 from equipoise.data.labels import label_array
 from equipoise.data.samples import Progress
-from equipoise.errors import InvalidInputError, InvalidStateError, listed
+from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.records import as_record
 
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE, LARGE = 4096, 1 << 26
+"""Rows of the matrix that are written at once, and bytes from which memory is returned before."""
 
 
 class _StoredEncoder(msgspec.Struct):
@@ -115,16 +117,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(f"y must have a label for each of the {len(table)} rows, got {len(labels)}.")
         notes: list[str] = []
         kept, guesses = [], []
+        using = LearningTools(labels, self.text_encoder, self.pictures, self.progress)
         for guess in guess_kinds(table, self.kinds):
-            column = learn_column(
-                guess,
-                _column(table, guess.name),
-                notes,
-                labels,
-                text_encoder=self.text_encoder,
-                pictures=self.pictures,
-                progress=self.progress,
-            )
+            column = learn_column(guess, _column(table, guess.name), notes, using)
             guesses.append(replace(guess, parsed=None, counts={}))  # which may be as large as the table
             if column is None:
                 continue
@@ -141,7 +136,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
         """Return the matrix (rows, outputs) of ``X`` in ``dtype``; columns may come in any order, also with others."""
-        return self.encode(X).values
+        return np.asarray(self.encode(X).values)
 
     def fit_transform(
         self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
@@ -184,24 +179,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         lost: dict[str, NDArray[np.bool_]] = {}
-        start, pending = 0, dict[int, Compact]()
-        unread: NDArray[np.bool_] | None
+        start, pending = 0, list[tuple[slice, Compact]]()
         for column in columns:
-            values = _column(table, column.name)
-            if column.features:
-                own = out[:, start : start + len(column.outputs)]
-                unread = encode_features(values, column, own, trained, self.pictures)
-            else:
-                pending[start] = compact(values, column, (read or {}).get(column.name))
-                unread = pending[start].unread
-            if unread is not None and unread.any():
-                lost[column.name] = unread
-            start += len(column.outputs)
+            encode, own = COLUMN_KINDS[column.kind].encode, slice(start, start + len(column.outputs))
+            assert encode is not None  # other columns are not learnt from
+            using = EncodingTools(trained, self.pictures, (read or {}).get(column.name))
+            made = encode(_column(table, column.name), column, out[:, own], using)
+            pending.append((own, made))
+            if made.unread is not None and made.unread.any():
+                lost[column.name] = made.unread
+            start = own.stop
+        if out.nbytes > LARGE:
+            release_memory()  # before the pages of the matrix are touched
         for first in range(0, len(out), ROWS_AT_ONCE):  # a whole column at a time would touch all memory for each
             rows = slice(first, first + ROWS_AT_ONCE)
-            for start, each in pending.items():
-                each.write(rows, out[rows, start : start + len(each.column.outputs)])
-        return Encoded(out, lost)
+            for own, each in pending:
+                each.write(rows, out[rows, own])
+        found = out.view(EncodedRows)
+        found.log_odds = self.log_odds_
+        return Encoded(found, lost)
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
@@ -212,6 +208,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def column_names_(self) -> list[str]:
         """Names of the outputs."""
         return [name for column in self._fitted() for name in column.outputs]
+
+    @property
+    def log_odds_(self) -> LogOddsColumns:
+        """The outputs that are log-odds of the classes, for each encoding of each column of free text."""
+        columns = self._fitted()
+        starts = np.cumsum([0, *(len(column.outputs) for column in columns)]).tolist()
+        return tuple(
+            tuple(start + place for place in places)
+            for start, column in zip(starts, columns, strict=False)
+            for places in column.log_odds
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the outputs, as scikit-learn's ``set_output`` asks for them; its argument is not used."""
@@ -225,7 +232,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def text_columns(self) -> list[str]:
         """Columns whose values are not plain numbers, to be read as text from a file."""
-        return [column.name for column in self._fitted() if column.kind != "number" or column.notation]
+        return [column.name for column in self._fitted() if COLUMN_KINDS[column.kind].text or column.notation]
+
+    @property
+    def time_columns(self) -> list[str]:
+        """Columns whose values can order rows in time."""
+        return [column.name for column in self._fitted() if COLUMN_KINDS[column.kind].time]
 
     def to_json(self) -> dict[str, Any]:
         """Return all that was learnt, as plain values."""
@@ -242,7 +254,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         stored = as_record(record, _StoredEncoder, "the table encoding", remedy="train the model again")
         names: set[str] = set()
         for column in stored.columns:
-            if column.name in names or not column.sound:
+            if column.name in names or not is_sound(column):
                 what = "twice" if column.name in names else "with values that contradict each other"
                 raise InvalidInputError(
                     f"the table encoding has the column {column.name!r} {what}; train the model again."
@@ -258,16 +270,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.columns_
 
 
-def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[ColumnGuess]:
-    """Yield the kind of each column of a data frame: the user's choice in ``kinds``, or a guess from its values."""
-    given = dict(kinds or {})
-    unknown = [name for name in given if name not in table.columns]
-    if unknown:
-        raise InvalidInputError(f"kinds names {unknown[0]!r}, which is not a column; there are {_named(table)}.")
-    for name, values in table.items():
-        yield said_kind(values, name, given[name]) if name in given else guess_kind(values, name)
-
-
 def _has_many_texts(values: Any) -> bool:
     return is_text(values) and not (is_packed(values) and len(values.dtype.categories) <= LOOKED_AT)
 
@@ -277,7 +279,3 @@ def _column(table: Any, name: str) -> Any:
     values = table[name]
     values.attrs = dict(table.attrs)
     return values
-
-
-def _named(table: Any) -> str:
-    return listed([str(name) for name in table.columns], most=30, quoted=False)

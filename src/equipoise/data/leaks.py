@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.column_score import decided_alone
+from equipoise.data.columns.column_score import decided_alone, judged_rows
 from equipoise.data.columns.guess_kind import ID_NAME
+from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
 from equipoise.wording import counted
 
@@ -39,8 +40,8 @@ def leak_notes(train: Samples, test: Samples | None = None) -> list[str]:
     """
     if train.x.ndim != 2:
         return []
-    found = _deciding(train.x, train.y) if isinstance(train.x, pd.DataFrame) and not train.multilabel else []
-    rows, labels = row_hashes(train.x), _label_hashes(train.y)
+    found = _deciding(train.x, train.encoded[1]) if isinstance(train.x, pd.DataFrame) and not train.multilabel else []
+    rows, labels = row_hashes(train.x), row_hashes(train.encoded[1].reshape(len(train), -1))
     return [
         *found,
         *_repeated(rows, labels),
@@ -52,7 +53,7 @@ def leak_notes(train: Samples, test: Samples | None = None) -> list[str]:
 
 def row_hashes(x: Any) -> NDArray[np.uint64]:
     """Return a number for each row, equal for rows that agree in every column."""
-    frame = _frame(x)
+    frame = x if isinstance(x, pd.DataFrame) else pd.DataFrame(np.asarray(x))
     try:
         hashed = pd.util.hash_pandas_object(frame, index=False)
     except TypeError:  # cells that hold lists
@@ -60,21 +61,15 @@ def row_hashes(x: Any) -> NDArray[np.uint64]:
     return np.asarray(hashed.to_numpy(), dtype=np.uint64)
 
 
-def _frame(x: Any) -> Any:
-    return x if isinstance(x, pd.DataFrame) else pd.DataFrame(np.asarray(x))
-
-
-def _label_hashes(y: NDArray[Any]) -> NDArray[np.uint64]:
-    return row_hashes(pd.DataFrame(y if y.ndim == 2 else y[:, None]))
-
-
 def _deciding(frame: Any, y: NDArray[Any]) -> Sequence[str]:
     """Return the columns that alone determine the target; skipped for very many columns."""
     notes: list[str] = []
     if len(frame.columns) > MOST_COLUMNS:
         return notes
+    rows = judged_rows(len(y))
+    labels = class_indices(y[rows])[1]
     for name in frame.columns:
-        found = decided_alone(frame[name], str(name), y)
+        found = decided_alone(frame[name].iloc[rows], str(name), labels)
         if found is not None and found.score >= NEARLY:
             how = "decides" if found.score == 1 else "nearly decides"
             by = ", by whether it is missing" if found.by_missing else ""
@@ -115,8 +110,8 @@ def _shared(rows: NDArray[np.uint64], test: Samples | None, columns: Any) -> lis
     if both == 0:
         return []
     return [
-        f"{both:,} of {counted(len(test), 'test row')} also appear in the training rows, so that the scores may be "
-        "too good; remove them, or hold them together with --group."
+        f"{both:,} of {counted(len(test), 'test row')} also appear in the training rows, so the scores may be "
+        "too optimistic; remove them, or keep them together with --group."
     ]
 
 
@@ -132,7 +127,7 @@ def _divided(frame: Any, test: Samples | None) -> list[str]:
             continue
         where = "a split may divide them"
         if test is not None:
-            both = int(test.x[name].isin(values).sum()) if name in getattr(test.x, "columns", ()) else 0
+            both = int(test.x[name].isin(values).sum()) if name in test.columns else 0
             if not both:
                 continue
             where = f"{both:,} of {counted(len(test), 'test row')} share theirs with training rows"

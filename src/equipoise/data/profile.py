@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.column_kinds import ColumnKind
+from equipoise.data.columns.column_kinds import COLUMN_KINDS, guess_kinds
 from equipoise.data.columns.column_score import rank_rarest
 from equipoise.data.columns.guess_kind import ColumnGuess
 from equipoise.data.columns.texts import as_words, without_blanks
 from equipoise.data.data_frames import as_table
-from equipoise.data.encoder import guess_kinds
 from equipoise.data.labels import class_indices
 
 BINS = 8
@@ -41,7 +40,7 @@ class ColumnProfile:
     """
 
     name: str
-    kind: ColumnKind
+    kind: str
     reason: str
     missing: float
     distinct: int
@@ -49,6 +48,16 @@ class ColumnProfile:
     histogram: tuple[int, ...]
     auc: float | None
     auc_by_missing: bool = False
+
+    @property
+    def ignored(self) -> bool:
+        """True if the model ignores the column."""
+        return COLUMN_KINDS[self.kind].encode is None
+
+    @property
+    def time(self) -> bool:
+        """True if the values can order rows in time."""
+        return COLUMN_KINDS[self.kind].time
 
     @property
     def bars(self) -> str:
@@ -139,20 +148,19 @@ def _reason(guess: ColumnGuess, *, by_missing: bool) -> str:
 
 
 def _examples(words: Any, numbers: NDArray[np.floating[Any]] | None, guess: ColumnGuess) -> tuple[str, ...]:
-    if numbers is not None and len(numbers) and guess.kind == "date":
-        days = np.quantile(numbers, (0, 0.5, 1)).round().astype("datetime64[D]")
-        return tuple(str(day) for day in days)
-    if numbers is not None and len(numbers) and guess.kind == "number":
-        return tuple(f"{value:g}" for value in np.quantile(numbers, (0, 0.5, 1)))
+    show = COLUMN_KINDS[guess.kind].show
+    if numbers is not None and len(numbers) and show is not None:
+        return tuple(show(np.quantile(numbers, (0, 0.5, 1))))
     often = guess.counts or words.value_counts().head(SHOWN).to_dict()
     first = [" ".join(word.split()) for word in list(often)[:SHOWN]]
     return tuple(word if len(word) <= LONGEST else word[: LONGEST - 1] + "…" for word in first)
 
 
 def _histogram(numbers: NDArray[np.floating[Any]] | None, guess: ColumnGuess) -> tuple[int, ...]:
-    if guess.kind == "category":
+    kind = COLUMN_KINDS[guess.kind]
+    if kind.levels:
         return tuple(sorted(guess.counts.values(), reverse=True)[:BINS])
-    if numbers is None or len(numbers) == 0 or guess.kind not in ("number", "date"):
+    if numbers is None or len(numbers) == 0 or kind.show is None:
         return ()
     low, high = np.quantile(numbers, (0.01, 0.99))  # otherwise a single outlier would leave one bar
     if high <= low:

@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.data.labels import class_indices
 from equipoise.errors import InvalidInputError
 
 Part = Literal["train", "val", "test"]
@@ -26,6 +28,9 @@ class SampleRows:
     def __init__(self, values: Any) -> None:
         self.values = values
 
+    in_parts = False
+    """True if the rows are read in parts, so that not all of them are at hand."""
+
     @property
     def on_disk(self) -> bool:
         """True if a row must be read and decoded before use."""
@@ -36,6 +41,11 @@ class SampleRows:
 
     def __getitem__(self, rows: Any, /) -> Any:
         return self.values[rows]
+
+    @property
+    def sample(self) -> tuple[Any, Any]:
+        """Rows to look at, all of them if they are in memory, and their places."""
+        return self.values, slice(None)
 
     @property
     def groups_at_once(self) -> int:
@@ -71,7 +81,7 @@ class SampleRows:
 
     def add_to(self, key: "hashlib.blake2b") -> None:
         """Add the content to a hash that is the same on every machine."""
-        if not hasattr(self.values, "columns"):
+        if not column_names(self.values):
             key.update(
                 f"{self.values.dtype} {self.values.shape}".encode() + np.ascontiguousarray(self.values).tobytes()
             )
@@ -84,6 +94,11 @@ class SampleRows:
     def preview(self, row: int, side: int) -> NDArray[np.uint8] | None:  # noqa: ARG002
         """Return an image's pixels (channels, height, width) at about that side; None if its file is gone."""
         return np.asarray(self.values[row], dtype=np.uint8)
+
+
+def column_names(x: Any) -> list[str]:
+    """Return the names of a table's columns; none for arrays and images."""
+    return [str(name) for name in getattr(x, "columns", ())]
 
 
 def rows_of(x: Any) -> SampleRows:
@@ -131,20 +146,47 @@ class Samples:
         return len(self.x)
 
     @property
+    def columns(self) -> list[str]:
+        """Names of a table's columns; none for arrays and images."""
+        return column_names(self.x)
+
+    @property
     def multilabel(self) -> bool:
         """True if a sample has several labels."""
         return self.y.ndim == 2
 
+    @cached_property
+    def encoded(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The sorted classes, and the index of each sample's class, (samples,); for several labels, columns and ``y``.
+
+        Labels are encoded once: parts by :meth:`take` share what was found.
+
+        >>> samples = Samples(np.zeros((3, 1)), np.array(["b", "a", "b"]))
+        >>> samples.encoded[1].tolist(), samples.take([0, 2]).encoded[0].tolist()
+        ([1, 0, 1], ['b'])
+        """
+        return (np.arange(self.y.shape[1]), self.y) if self.multilabel else class_indices(self.y)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes or attributes, in the order of :attr:`encoded`."""
+        return self.attributes if self.multilabel else tuple(self.encoded[0].astype(str).tolist())
+
     def take(self, rows: ArrayLike) -> "Samples":
         """Return the given ``rows``, (n,), in the given order; images on disk stay there."""
         chosen = np.asarray(rows, dtype=np.intp)
-        return replace(
+        taken = replace(
             self,
             x=self.x.take(chosen, axis=0),
             y=self.y[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             partition=None if self.partition is None else self.partition[chosen],
         )
+        if "encoded" in self.__dict__ and not self.multilabel:
+            classes, places = self.encoded[0], self.encoded[1][chosen]
+            present = np.bincount(places, minlength=len(classes)) > 0
+            taken.__dict__["encoded"] = classes[present], (np.cumsum(present) - 1)[places]
+        return taken
 
     def part(self, name: Part) -> "Samples":
         """Return the official part of this ``name``."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.columns.chosen_columns import ChosenColumns
-from equipoise.data.labels import class_indices
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError, did_you_mean
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_BESIDE = 1000
 """Most files of a folder among which a similar name is looked for."""
+UNNAMED = "(no group, row"
+"""How the name of a group begins that is a single row, because the file names none."""
 NAMED_SETS: dict[str, Callable[..., Samples]] = {}
 """Data sets that can be opened by name: none, until another package adds some. Each is called with its name and with
 ``size``, ``check`` and ``progress``."""
@@ -122,7 +123,7 @@ def _shards(path: Path, *, stream: bool | None) -> "ParquetShards | None":
 
 
 def _read_shards(shards: "ParquetShards", target: str | None, group: str | None, *, stream: bool | None) -> Samples:
-    from equipoise.data.tables.streamed_table import read_all, read_labels
+    from equipoise.data.tables.streamed_table import read_all, read_streamed
 
     if not (shards.is_large if stream is None else stream):
         samples = read_all(shards, target)
@@ -131,7 +132,7 @@ def _read_shards(shards: "ParquetShards", target: str | None, group: str | None,
         raise InvalidInputError(
             f"{shards.source} cannot keep groups together while it is read in parts; pass --in-memory."
         )
-    return read_labels(shards, target)
+    return read_streamed(shards, target)
 
 
 def _refuse_unknown(source: str | Path, **options: object) -> None:
@@ -170,11 +171,11 @@ def _refuse(why: str, **options: object) -> None:
 
 def grouped(samples: Samples, group: str) -> Samples:
     """Move a column from the table to the groups, so that the model does not learn from it."""
-    if not hasattr(samples.x, "columns"):
+    if not samples.columns:
         raise InvalidInputError(
             f"group must be a column name, got {group!r} for an array without names; give a CSV or Parquet."
         )
-    check_group(group, [str(name) for name in samples.x.columns])
+    check_group(group, samples.columns)
     groups, missing = _group_names(samples.x[group])
     note = f"{missing} of {len(groups)} rows have no value in the group column {group!r}: each is a group of its own."
     return replace(
@@ -195,8 +196,7 @@ def _divisible(samples: Samples, group: str) -> Samples:
             f"all rows have the group {str(groups[0])!r} in the column {group!r}, so nothing can be held out; name "
             "another column, or leave group out."
         )
-    labels = np.asarray(samples.y)
-    classes, codes = class_indices(labels.astype(str)) if labels.ndim == 1 else ((), places)
+    classes, codes = ((), places) if samples.multilabel else samples.encoded
     if len(classes) == len(groups) == len(np.unique(np.stack([codes, places]), axis=1).T):
         raise InvalidInputError(
             f"each value of the group column {group!r} is one class, so a class would be held out whole or not at all; "
@@ -214,5 +214,5 @@ def _group_names(column: Any) -> tuple[NDArray[np.str_], int]:
 
     words = as_words(without_blanks(column))
     unknown = words.isna().to_numpy()
-    given = [f"(no group, row {row})" if unknown[row - 1] else word for row, word in enumerate(words, start=1)]
+    given = [f"{UNNAMED} {row})" if unknown[row - 1] else word for row, word in enumerate(words, start=1)]
     return np.array(given, dtype=np.str_), int(unknown.sum())

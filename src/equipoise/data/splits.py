@@ -16,7 +16,7 @@ from equipoise.storage.files import write_atomically
 from equipoise.storage.records import Count, read_json
 
 Rows = NDArray[np.intp]
-REMEDY = "delete it, and split the data anew"
+REMEDY = "delete it, and split the data again"
 
 
 class Split:

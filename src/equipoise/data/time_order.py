@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.columns.encoding import Column
 from equipoise.data.columns.guess_kind import guess_kind
-from equipoise.data.columns.parsing import parse_as
+from equipoise.data.columns.parsing import parse
 from equipoise.data.columns.texts import without_blanks
+from equipoise.data.samples import column_names
 from equipoise.errors import InvalidInputError
 
 Rows = NDArray[np.intp]
@@ -17,7 +17,7 @@ Rows = NDArray[np.intp]
 
 def row_times(x: Any, name: str) -> NDArray[np.float64]:
     """Return the time of each row, (rows,): days since 1970 or numbers, NaN if unknown."""
-    names = [str(each) for each in getattr(x, "columns", ())]
+    names = column_names(x)
     if name not in names:
         raise InvalidInputError(
             f"--time names {name!r}, which is not a column of the table; there are {', '.join(names)}."
@@ -49,18 +49,18 @@ def split_by_time(times: NDArray[np.float64], share: float) -> tuple[Rows, Rows]
     return np.flatnonzero(known < first), np.flatnonzero(known >= first)
 
 
-def ordering_column(x: Any, columns: Iterable[Column]) -> str | None:
-    """Return the first date column that the rows are sorted by, in either direction, or None.
+def order_note(x: Any, dates: Iterable[str]) -> str | None:
+    """Return a sentence on the first date column that the rows are sorted by, in either direction, or None.
 
     Args:
-        x: a data frame.
-        columns: the encodings of its columns.
+        x: a data frame; the columns of an array have no names that --time could take.
+        dates: its columns of dates.
     """
-    for column in columns:
-        if column.kind != "date":
+    for name in dates if column_names(x) else ():
+        found = parse(without_blanks(x[name]))
+        if found is None:  # ambiguous dates, which --time refuses
             continue
-        days, _ = parse_as(without_blanks(x[column.name]), column.kind, column.notation)
-        steps = np.diff(days[~np.isnan(days)])
+        steps = np.diff(found.numbers[~np.isnan(found.numbers)])
         if (steps != 0).any() and ((steps >= 0).all() or (steps <= 0).all()):
-            return column.name
+            return f"the rows are in the order of {name!r}; --time {name} would test on the latest ones."
     return None

@@ -1,11 +1,11 @@
-"""From probabilities to answers: rules by costs, floors and budgets, their expected results, and abstention."""
+"""Decision rules on probabilities: by costs, floors and budgets, with their expected results, and abstention."""
 
 from equipoise.decisions.abstention import AbstainedShares, RiskCoverage, abstained_shares, risk_coverage
-from equipoise.decisions.base_rule import DecisionRule, JudgedRule
+from equipoise.decisions.base_rule import DecisionRule
 from equipoise.decisions.chosen_rule import Chosen
 from equipoise.decisions.costs import Costs
 from equipoise.decisions.evidence import Evidence
-from equipoise.decisions.expected import ClassExpectation, Expected
+from equipoise.decisions.expected_results import ClassExpectation, Expected
 from equipoise.decisions.f_score import FScore
 from equipoise.decisions.most_probable import Balanced, Natural
 from equipoise.decisions.policy import Promise
@@ -28,7 +28,6 @@ __all__ = [
     "Evidence",
     "Expected",
     "FScore",
-    "JudgedRule",
     "Natural",
     "PrecisionAtLeast",
     "Promise",

@@ -1,4 +1,4 @@
-"""The value of leaving the most uncertain samples unanswered, and which classes pay for it."""
+"""The benefit of abstaining on the most uncertain samples, and which classes pay for it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from equipoise.evaluation.intervals import ratio
 
 POINTS = 101
 LEAST_AWAY = 0.2
-"""Smallest unanswered share of a class that counts as abstained away, however small the others' is."""
+"""A class counts as abstained away only if at least this share of it is unanswered."""
 CHANCE = 0.05
 
 Verdict = Literal["in proportion", "abstained away", "unclear", "untested"]
@@ -19,16 +19,16 @@ Verdict = Literal["in proportion", "abstained away", "unclear", "untested"]
 
 @dataclass(frozen=True)
 class RiskCoverage:
-    """Errors among the answered samples, the most certain first, from none answered to all.
+    """Error rates as coverage grows from no sample to all, the most certain answered first.
 
     With attributes, the zeros and the ones of each are two classes: (points, attributes, 2).
 
     Args:
-        answered: how many samples, (points,); at every share above 0 one at least.
-        share: wanted of the samples, (points,).
-        error: share of wrong predictions among those given, (points,); NaN where none is given.
-        class_error: the same of each class's samples, (points, classes): 1 − recall.
-        class_answered: of each class's samples, the share answered, (points, classes); NaN for one without samples.
+        answered: number of samples answered, (points,); at least one at every share above 0.
+        share: requested coverage, (points,).
+        error: error rate of the answered samples, (points,); NaN if none is answered.
+        class_error: error rate within each class, 1 − recall, (points, classes).
+        class_answered: coverage of each class, (points, classes); NaN for a class without samples.
     """
 
     answered: NDArray[np.int64]
@@ -41,18 +41,18 @@ class RiskCoverage:
 def risk_coverage(
     right: ArrayLike, uncertainty: ArrayLike, labels: ArrayLike, classes: int, *, points: int = POINTS
 ) -> RiskCoverage:
-    r"""Measure risk over coverage, of all samples and of each class.
+    r"""Compute the risk-coverage curve of all samples and of each class.
 
-    At the share φ of the samples, the ⌊φn⌉ most certain ones A(φ) are answered, and the risk is
+    At coverage φ, the ⌊φn⌉ most certain samples A(φ) are answered, and the risk is
 
     .. math:: R(\varphi) = \frac{1}{|A(\varphi)|} \sum_{i \in A(\varphi)} [\hat y_i \ne y_i]
 
     Args:
         right: whether each prediction is right, (samples,) or (samples, attributes).
-        uncertainty: (samples,); of equally uncertain samples the later is answered first.
-        labels: the true classes' places, (samples,); with attributes 0 and 1, (samples, attributes).
-        classes: how many classes or attributes there are.
-        points: shares from 0 to 1, equally spaced.
+        uncertainty: (samples,); among ties, the later sample is answered first.
+        labels: indices of the true classes, (samples,); with attributes 0 and 1, (samples, attributes).
+        classes: number of classes or attributes.
+        points: number of coverages, equally spaced from 0 to 1.
 
     >>> found = risk_coverage([True, False, True, True], [0.1, 0.9, 0.2, 0.3], [0, 1, 1, 0], 2, points=3)
     >>> found.error.tolist(), found.class_answered[1].tolist()
@@ -65,7 +65,7 @@ def risk_coverage(
     samples = len(groups)
     if hits.shape != np.shape(labels) or unsure.shape != (samples,) or bool(np.isnan(unsure).any()):
         raise InvalidInputError(
-            f"right must be shaped as labels, {np.shape(labels)}, and uncertainty be one number for each sample; got "
+            f"right must have the shape of labels, {np.shape(labels)}, and uncertainty one number per sample; got "
             f"the shapes {hits.shape} and {unsure.shape}{', with NaN' * bool(np.isnan(unsure).any())}."
         )
     left_out = np.round(np.arange(points - 1, -1, -1) * samples / (points - 1)).astype(np.int64)
@@ -89,22 +89,22 @@ def risk_coverage(
 
 
 def abstention_order(uncertainty: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-    """Return samples in the order in which they are left unanswered, the most uncertain first."""
+    """Return the indices of the samples in the order of abstention, the most uncertain first."""
     return np.argsort(-uncertainty, kind="stable")
 
 
 @dataclass(frozen=True)
 class AbstainedShares:
-    """Unanswered share of each class; with attributes, of the samples that have each.
+    """Unanswered share of each class; with attributes, of the samples that have the attribute.
 
     Args:
-        overall: share of all samples.
-        samples: of each class.
-        each: share of each class; NaN for one without samples.
-        verdicts: one per class. ``"abstained away"``: it is left unanswered more than twice as often as all samples,
-            or answered less than half as often; at least a fifth of it is; and by chance as much would be with a
-            probability below 5% (Chernoff's bound exp(−n·KL), which holds for any n). ``"unclear"``: as much, but of so
-            few samples that it may be chance. ``"untested"``: it has none.
+        overall: unanswered share of all samples.
+        samples: number of samples of each class.
+        each: unanswered share of each class; NaN for a class without samples.
+        verdicts: one per class. ``"abstained away"``: the class is left unanswered more than twice as often as all
+            samples, or answered less than half as often; at least a fifth of it is unanswered; and that much would
+            happen by chance with a probability below 5 % (Chernoff's bound exp(−n·KL), which holds for any n).
+            ``"unclear"``: the same share, but so few samples that it may be chance. ``"untested"``: no samples.
 
     >>> found = AbstainedShares(0.1, (90, 10), (0.0, 1.0), ("in proportion", "abstained away"))
     >>> found.abstained_away
@@ -127,9 +127,9 @@ def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> A
     """Measure how much of each class is left unanswered.
 
     Args:
-        labels: the true classes' places, (samples,); with attributes 0 and 1, (samples, attributes).
+        labels: indices of the true classes, (samples,); with attributes 0 and 1, (samples, attributes).
         abstained: whether each sample is left unanswered, (samples,).
-        classes: how many classes or attributes there are.
+        classes: number of classes or attributes.
 
     >>> abstained_shares([0] * 50 + [1] * 5, [False] * 50 + [True] * 5, 2).verdicts
     ('in proportion', 'abstained away')
@@ -137,7 +137,7 @@ def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> A
     groups, shape = _groups(labels, classes)
     out = np.asarray(abstained, dtype=bool)
     if out.shape != (len(groups),):
-        raise InvalidInputError(f"abstained must be one truth for each of {len(groups)} samples, got {out.shape}.")
+        raise InvalidInputError(f"abstained must be one boolean for each of {len(groups)} samples, got {out.shape}.")
     size = int(np.prod(shape))
     samples, sent = (np.bincount(groups[rows].ravel(), minlength=size) for rows in (slice(None), out))
     if len(shape) == 2:  # the ones of each attribute
@@ -148,7 +148,7 @@ def abstained_shares(labels: ArrayLike, abstained: ArrayLike, classes: int) -> A
 def shares_of_counts(
     samples: NDArray[np.integer[Any]], sent: NDArray[np.integer[Any]], overall: float
 ) -> AbstainedShares:
-    """Return the same from counts: samples of each class, those left unanswered, and the overall share."""
+    """Return :func:`abstained_shares` from counts: samples of each class, unanswered ones, and the overall share."""
     share = ratio(sent, samples)
     often = min(2 * overall, (1 + overall) / 2)
     verdicts: list[Verdict] = []
@@ -176,8 +176,8 @@ def _groups(labels: ArrayLike, classes: int) -> tuple[NDArray[np.int64], tuple[i
     fits = y.ndim in (1, 2) and y.size > 0 and y.dtype.kind in "biu" and (not several or y.shape[1] == classes)
     if not fits or int(y.min()) < 0 or int(y.max()) >= top:
         raise InvalidInputError(
-            f"labels must be places in the {classes} classes, or 0 and 1 for each of {classes} attributes, of one "
-            f"sample at least; got {y.dtype} of shape {y.shape}{f', up to {y.max()}' if fits else ''}."
+            f"labels must be indices of {classes} classes, or 0 and 1 for each of {classes} attributes, of at least "
+            f"one sample; got {y.dtype} of shape {y.shape}{f', up to {y.max()}' if fits else ''}."
         )
     if several:
         return y.astype(np.int64) + 2 * np.arange(classes), (classes, 2)

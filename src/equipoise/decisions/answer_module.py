@@ -1,4 +1,4 @@
-"""A chosen rule as a torch module, plain enough for an ONNX graph."""
+"""A chosen rule as a torch module, and as the arrays that an exported graph is made of."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from equipoise.decisions.chosen_rule import Chosen
 from equipoise.errors import InvalidInputError
 
 NEVER = -1e30
-"""Penalty of classes that may not be named; costs stay far above it."""
+"""Penalty of classes that may not be predicted; costs stay far above it."""
 
 
 class AnswerModule(nn.Module):
@@ -55,10 +55,10 @@ class AnswerModule(nn.Module):
 
 def prior_shift(chosen: Chosen, prior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the factors that move probabilities to the class prior where the rule is used."""
-    mix = chosen.policy.decided_at if chosen.policy.decided_at is not None else chosen.mix
-    if mix is None:
+    wanted = chosen.policy.decided_at if chosen.policy.decided_at is not None else chosen.target_prior
+    if wanted is None:
         return np.ones_like(prior)
-    return np.divide(mix, prior, out=np.zeros_like(prior), where=prior > 0)
+    return np.divide(wanted, prior, out=np.zeros_like(prior), where=prior > 0)
 
 
 def penalties(chosen: Chosen) -> list[NDArray[np.float64]]:

@@ -10,25 +10,26 @@ from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.chosen_rule import Chosen
-from equipoise.decisions.expected import Expected, expect, spanning
+from equipoise.decisions.expected_results import Expected, expect, spanning
 from equipoise.decisions.policy import Policy
 from equipoise.decisions.situation import Floats, Situation, check_shares
 from equipoise.decisions.yardstick import Yardstick
+from equipoise.errors import InvalidInputError
 
 Self = TypeVar("Self", bound="DecisionRule")
 MOST_NAMED = 5
-"""Most classes that sentences mention if a rule is about none in particular."""
+"""Maximum number of classes in the sentences of a rule that names none itself."""
 PARTS = 5
 """Folds of the evidence: thresholds are searched on all but one and judged on that one."""
 
 
 @dataclass(frozen=True, repr=False)
 class DecisionRule(ABC):
-    """A rule from calibrated probabilities to answers; immutable, comparable, and stored as JSON.
+    """A rule that turns calibrated probabilities into answers; immutable, comparable, and stored as JSON.
 
     Args:
-        class_prior: shares of the classes where the decisions are made, by class, if other than in training. Of some
-            classes is enough: the others share the rest as in training. With several labels, the share of ones.
+        class_prior: class prior where the decisions are made, by class, if it differs from training. Classes that are
+            left out share the rest as in training. With several labels, the share of ones of each label.
     """
 
     name: ClassVar[str]
@@ -37,9 +38,11 @@ class DecisionRule(ABC):
     needs_evidence: ClassVar[bool] = True
     """True if choosing the rule requires samples that were not trained on."""
     budgeted: ClassVar[bool] = False
-    """True if the rule limits how many cases are named."""
+    """True if the rule limits how many cases are flagged."""
     searches: ClassVar[bool] = False
-    """True if the rule searches the evidence for the best threshold, whose own figure would be optimistic."""
+    """True if the rule picks its best threshold on the evidence: scores on the same rows would be optimistic."""
+    yardstick: ClassVar[Yardstick | None] = None
+    """What :meth:`judge` scores answers by, so that methods can be ranked by the rule; None if it cannot."""
 
     class_prior: Mapping[Any, float] | None = field(default=None, kw_only=True)
 
@@ -48,7 +51,7 @@ class DecisionRule(ABC):
             self._keep("class_prior", ByClass(self.class_prior, "class_prior"))
 
     def __repr__(self) -> str:
-        """Return text that can be pasted as code; parts that are None are left out."""
+        """Return text that can be pasted as code, without fields that are None."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
         parts["class_prior"] = parts.pop("class_prior")
         given = ", ".join(f"{name}={value!r}" for name, value in parts.items() if value is not None)
@@ -58,8 +61,8 @@ class DecisionRule(ABC):
         """Return the rule with its thresholds and its expected results.
 
         Args:
-            situation: the classes, their prior, and evidence.
-            target_prior: takes the place of ``class_prior``, (classes,) or (attributes, 2).
+            situation: the classes, their prior, and the evidence.
+            target_prior: overrides ``class_prior``, (classes,) or (attributes, 2).
         """
         self.check(situation.classes, several=situation.several)
         here = situation.at(self.class_prior, target_prior)
@@ -67,10 +70,10 @@ class DecisionRule(ABC):
         found = None
         if here.evidence is not None and policy.rows is None:
             found = self._expected(here, policy)
-        return Chosen(self, situation.classes, here.mix, policy, found)
+        return Chosen(self, situation.classes, here.target_prior, policy, found)
 
     def check(self, classes: Sequence[Label], *, several: bool) -> None:
-        """Raise an error for names that are not classes, and for what the kind of labels does not allow."""
+        """Raise an error for names that are not ``classes``, and for options that these labels do not allow."""
         for label in (*(self.class_prior or ()), *self._named()):
             place_of(label, classes)
         if self.class_prior is not None:
@@ -78,22 +81,22 @@ class DecisionRule(ABC):
         self._check_labels(len(classes), several=several)
 
     def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-        """Return the ``classes`` that the rule mentions; for a rule that mentions none, all but the most common one.
+        """Return the ``classes`` that the rule names or, if it names none, all but the most common one.
 
         Args:
-            samples: of each class; of more than five classes those with the fewest are named.
-            several: whether a row has several labels; then all are mentioned.
+            samples: number of samples of each class; at most five classes are returned, those with the fewest.
+            several: whether a row has several labels; then the most common one is included.
         """
         named = [str(classes[place_of(label, classes)]) for label in self._named()]
         return named or rare_names(classes, samples, several=several)
 
     @property
     def names_some(self) -> bool:
-        """True if the rule is about some of the classes in particular."""
+        """True if the rule names some of the classes."""
         return bool(self._named())
 
     def by_place(self: Self, classes: Sequence[Label]) -> Self:
-        """Return the same rule for classes named by their indices, from 0.
+        """Return the same rule with classes given by their indices, from 0.
 
         >>> from equipoise.decisions import RecallAtLeast
         >>> RecallAtLeast({"fraud": 0.95}).by_place(["fraud", "ok"])
@@ -117,10 +120,10 @@ class DecisionRule(ABC):
         return {"rule": self.name} | {key: value for key, value in plain.items() if value is not None}
 
     def _expected(self, situation: Situation, policy: Policy) -> Expected:
-        """Measure the answers to the evidence: values as all members of a model would answer new rows.
+        """Estimate the results on new rows, which all members of a model answer together, from the evidence.
 
-        That is an estimate where each row was held out from one member only, so the intervals span what single members
-        give as well, which was observed.
+        If each row was held out from only one member, the mean of all members is itself an estimate, so the intervals
+        also cover the results observed with single members.
         """
         costs = self.cost_matrix(situation.classes, several=situation.several)
         each = [situation.answered, *([] if situation.known().answered is None else [situation.probabilities])]
@@ -129,11 +132,11 @@ class DecisionRule(ABC):
         return spanning(first, others[0]) if others else first
 
     def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
-        """Answer the evidence a part at a time, by thresholds that were chosen by the other parts.
+        """Return cross-fitted answers to the evidence: each fold by thresholds chosen on the others.
 
         Args:
             situation: with the evidence, at the class prior where the rule is used.
-            probabilities: of the evidence, (rows, classes), or of ones, (rows, attributes).
+            probabilities: of the evidence, (rows, classes); with several labels, of ones, (rows, attributes).
         """
         return self._crossed(situation, [probabilities])[0]
 
@@ -146,9 +149,18 @@ class DecisionRule(ABC):
                 found[own] = policy.places(q[own])
         return answers
 
+    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:  # noqa: ARG002
+        """Score answers to the evidence; the keys include the names in the rule's ``yardstick``.
+
+        Args:
+            situation: with the evidence that was answered, at the class prior where the rule is used.
+            named: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+        """
+        raise InvalidInputError(f"{self!r} has no yardstick to judge answers by.")
+
     @abstractmethod
     def _policy(self, situation: Situation) -> Policy:
-        """Return how answers follow from probabilities where the rule is used."""
+        """Return the policy from probabilities to answers at the class prior where the rule is used."""
 
     def _named(self) -> Sequence[Label]:
         """Return the labels that the rule names."""
@@ -165,28 +177,8 @@ class DecisionRule(ABC):
         object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True, repr=False)
-class JudgedRule(DecisionRule):
-    """A rule with its own yardstick, by which methods can be ranked; others treat all classes alike.
-
-    Args:
-        class_prior: as for every :class:`DecisionRule`.
-    """
-
-    yardstick: ClassVar[Yardstick]
-
-    @abstractmethod
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return what answers to the evidence are worth, by the names of the rule's ``yardstick`` and others.
-
-        Args:
-            situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: the answers, places (rows,), or 0 and 1, (rows, attributes).
-        """
-
-
 def rare_names(classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-    """Return the names of all classes but the most common one, in order; of many, those with the fewest samples.
+    """Return the names of all classes but the most common one, in order; of many classes, the rarest.
 
     >>> rare_names(("a", "b", "c"), (5, 90, 10), several=False)
     ['a', 'c']

@@ -87,7 +87,7 @@ def _number(number: Any, label: Any, what: str) -> float:
 
 
 def place_of(label: Label, classes: Sequence[Label]) -> int:
-    """Return a label's index among the classes: of the label itself, or of its text from a command line.
+    """Return the index of a label among the classes; text from a command line matches numbers, too.
 
     >>> place_of("1", [0, 1])
     1

@@ -1,4 +1,4 @@
-"""A rule with its thresholds, which answers rows, and its expected results."""
+"""A decision rule with its chosen thresholds and its expected results."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from equipoise.decisions.by_class import Label
-from equipoise.decisions.expected import Expected
+from equipoise.decisions.expected_results import Expected
 from equipoise.decisions.policy import Claim, Policy, Promise
 from equipoise.decisions.situation import Floats
 from equipoise.decisions.yardstick import PER
@@ -33,11 +33,11 @@ class Chosen:
     """A rule with its thresholds and its expected results.
 
     Args:
-        rule: what was asked for.
+        rule: the requested rule.
         classes: the labels, or the attributes.
-        mix: the class prior where it is used, (classes,) or (attributes, 2); None is that of the training samples.
-        policy: how answers follow from probabilities.
-        expected: results on the evidence it was chosen on; None without evidence.
+        target_prior: class prior where it is used, (classes,) or (attributes, 2); None is that of the training samples.
+        policy: maps probabilities to answers.
+        expected: expected results, from the evidence the rule was chosen on; None without evidence.
 
     >>> from equipoise.decisions import Evidence, Natural, Situation
     >>> evidence = Evidence.of([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]], [0, 1, 1])
@@ -49,16 +49,16 @@ class Chosen:
 
     rule: "DecisionRule"
     classes: tuple[Label, ...]
-    mix: Floats | None
+    target_prior: Floats | None
     policy: Policy
     expected: Expected | None
 
     def places(self, calibrated: "Calibrated", logits: "Tensor") -> NDArray[np.int64]:
-        """Return answers from logits that ``calibrated`` takes: indices, (rows,), or 0 and 1, (rows, attributes)."""
+        """Return the answers to logits of a calibrated model: indices, (rows,), or 0 and 1, (rows, attributes)."""
         policy = self.policy
         if policy.as_aimed or policy.decided_at is not None:
             return np.asarray(calibrated.decided(logits, policy.decided_at).numpy())
-        q = calibrated.probabilities(logits, self.mix).numpy()
+        q = calibrated.probabilities(logits, self.target_prior).numpy()
         if policy.rows not in (None, len(q)):
             raise InvalidInputError(f"costs must be given for each of the {len(q):,} rows, got {policy.rows:,}.")
         return policy.places(q[..., 1] if q.ndim == 3 else q)
@@ -70,7 +70,7 @@ class Chosen:
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """Probability from which a class is named, by name, if the rule has thresholds."""
+        """Smallest probability at which a class is predicted, by name, if the rule has thresholds."""
         if self.policy.thresholds is not None and self.policy.thresholds.ndim == 1:
             return {str(label): float(at) for label, at in zip(self.classes, self.policy.thresholds, strict=True)}
         return {
@@ -79,10 +79,10 @@ class Chosen:
         }
 
     def cost_of(self, labels: NDArray[np.int64], named: NDArray[np.int64]) -> float | None:
-        """Return the cost of answers per 1,000 rows, given the true labels, by the rule's costs; None without costs.
+        """Return the cost of predictions per 1,000 rows by the rule's costs; None for a rule without costs.
 
         Args:
-            labels, named: places, (rows,), or 0 and 1, (rows, attributes).
+            labels, named: true and predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         """
         costs = self.rule.cost_matrix(self.classes, several=labels.ndim == 2)
         if costs is None or len(labels) == 0:
@@ -103,8 +103,8 @@ class Chosen:
                 yield f"with 95 % confidence {kept}."
         yield from self.policy.notes
 
-    def told(self) -> list[str]:
-        """Return the same as whole sentences, each for a line of its own."""
+    def lines(self) -> list[str]:
+        """Return :meth:`sentences` as full sentences with a subject, one per line."""
         verbs = ("finds", "costs", "flags")
         whole = [f"The decision {each}" if each.startswith(verbs) else each for each in self.sentences()]
         return [each[0].upper() + each[1:] for each in whole]
@@ -127,13 +127,13 @@ class Chosen:
             yield f"costs {_count(expected.cost, 'per 1,000 cases')} in the long run{luck}."
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, which :meth:`from_json` reads."""
         policy = self.policy
         if policy.rows is not None:
             raise InvalidInputError("a rule with a cost for each row cannot be saved; give one cost per class.")
         record = ChosenRecord(
             rule=self.rule.to_json(),
-            mix=_plain(self.mix),
+            mix=_plain(self.target_prior),
             weights=_plain(policy.weights),
             costs=_plain(policy.costs),
             claims=list(policy.claims),
@@ -154,8 +154,8 @@ class Chosen:
         """Restore a rule from :meth:`to_json`, the ``value``, which may be untrusted.
 
         Args:
-            classes: of the model, or its attributes where a row has ``several`` labels.
-            where: what an error calls its place.
+            classes: classes of the model, or its attributes if a row has ``several`` labels.
+            where: name of the source in error messages.
         """
         from equipoise.decisions import rule_from_json
 
@@ -170,7 +170,7 @@ class Chosen:
         plain = record.as_aimed or found["decided_at"] is not None
         if not fits or len(kinds) != 1 or several != (kinds == ["thresholds"]) or (plain and record.claims):
             raise InvalidInputError(f"{where} holds a decision that does not fit its {size} classes; {REMEDY}.")
-        mix = found.pop("mix")
+        target_prior = found.pop("mix")
         policy = Policy(
             **found,
             claims=tuple(record.claims),
@@ -178,14 +178,14 @@ class Chosen:
             promises=tuple(record.promises),
             notes=tuple(record.notes),
         )
-        return cls(rule_from_json(record.rule, where), classes, mix, policy, record.expected)
+        return cls(rule_from_json(record.rule, where), classes, target_prior, policy, record.expected)
 
 
 REMEDY = "choose it again"
 
 
 class ChosenRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A :class:`Chosen` as JSON; see :class:`Policy`."""
+    """A :class:`Chosen` as JSON, with ``target_prior`` stored as ``mix``; see :class:`Policy`."""
 
     rule: dict[str, Any]
     mix: list[Any] | None

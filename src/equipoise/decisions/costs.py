@@ -6,34 +6,44 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.special import expit, logit
 
-from equipoise.decisions.base_rule import MOST_NAMED, JudgedRule, rare_names
+from equipoise.decisions.base_rule import MOST_NAMED, DecisionRule, rare_names
 from equipoise.decisions.by_class import ByClass, Label, place_of
-from equipoise.decisions.cost_threshold import cheapest_threshold
 from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.decisions.yardstick import PER, Yardstick
 from equipoise.errors import InvalidInputError
 
 MOST_COST = 1e12
+SURE = 1.0
+"""Number of standard errors by which another threshold must be cheaper to replace the theoretical one."""
+WIDTH = 0.3
+"""Width of the window, in logits, over which the cost of a threshold is averaged."""
+STEP = 0.02
+"""Distance of the thresholds tried, in logits."""
+EXTREME = 1e-9
+"""Smallest distance of a probability from 0 and 1."""
 
 
 @dataclass(frozen=True, repr=False)
-class Costs(JudgedRule):
-    """Name the class with the lowest expected cost.
+class Costs(DecisionRule):
+    """Predict the class with the lowest expected cost.
 
     A mistake costs ``miss`` of its true class if given, else ``false_alarm`` of the predicted class if
     given, else 1; a correct answer costs nothing. A matrix gives the cost of each pair of classes.
 
-    The thresholds follow from the costs and from calibrated probabilities. For two classes, and for several labels,
-    the evidence is used too: where it shows another threshold to be cheaper by more than a standard error, the
-    probabilities are not calibrated there, and that threshold is used.
+    With calibrated probabilities, the thresholds follow from the costs. For two classes, and for several labels, the
+    evidence is used too: if it shows another threshold to be cheaper by more than a standard error, the probabilities
+    are not well calibrated there, and that threshold is used instead.
 
     Args:
-        matrix: costs by true class (rows) and named class (columns), in the order of ``classes``.
-        classes: labels of the matrix; None is the estimator's ``classes_``.
-        miss: what missing a class costs, by class; for :meth:`predict` also a cost for each row.
-        false_alarm: what naming a class wrongly costs, by class, or one number for all; likewise.
+        matrix: costs by true class (rows) and predicted class (columns), in the order of ``classes``.
+        classes: labels of the matrix; None takes the estimator's ``classes_``.
+        miss: cost of missing a class, by class; for :meth:`predict` also a cost for each row.
+        false_alarm: cost of predicting a class wrongly, by class, or one number for all; for :meth:`predict` also a
+            cost for each row.
         class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
 
     >>> Costs(miss={"fraud": 50})
@@ -66,7 +76,7 @@ class Costs(JudgedRule):
                     )
             return
         if self.classes is not None:
-            raise InvalidInputError("classes names the rows of a cost matrix; leave it out without a matrix.")
+            raise InvalidInputError("classes lists the rows of a cost matrix; leave it out without a matrix.")
         for what in ("miss", "false_alarm"):
             value = getattr(self, what)
             if isinstance(value, int | float) and not isinstance(value, bool) and what == "false_alarm":
@@ -122,10 +132,9 @@ class Costs(JudgedRule):
         return found
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the cost of 1,000 cases, and the share saved of what the cheapest constant answer costs.
+        """Return the cost of 1,000 cases, and the saving relative to the cheapest constant answer.
 
-        It is 1 for no cost at all, 0 if a constant answer would do as well, and below 0 if a constant answer would do
-        better.
+        The saving is 1 for no cost at all, 0 if a constant answer would do as well, and negative if it would do better.
         """
         y, costs = situation.known().labels, self.cost_matrix(situation.classes, several=situation.several)
         cost, constant = 0.0, 0.0
@@ -229,3 +238,36 @@ def _checked_matrix(given: Any) -> tuple[tuple[float, ...], ...]:
                 "nothing decides between these classes."
             )
     return tuple(tuple(row) for row in costs.tolist())
+
+
+def cheapest_threshold(scores: Floats, named: Floats, other: Floats, start: float) -> float:
+    """Return the probability from which to give the first of two answers.
+
+    With calibrated probabilities ``start`` is the cheapest threshold. If the evidence shows another to be cheaper by
+    more than a standard error of the difference, the probabilities are not calibrated there, and that one is used. The
+    cost of a threshold is averaged over nearby ones, because the minimum of the raw costs would depend on single rows.
+
+    Args:
+        scores: probabilities, (rows,).
+        named, other: weighted cost of giving a row the first answer, and of giving it the second, (rows,).
+        start: (cost of a false alarm) / (cost of a false alarm + cost of a miss).
+
+    >>> p, y = np.linspace(0, 1, 100), np.arange(100) >= 20  # far more positives than the probabilities say
+    >>> round(cheapest_threshold(p, 1.0 - y, 1.0 * y, start=0.5), 1)
+    0.2
+    """
+    best = _lowest(scores, named - other)
+    between = (scores >= min(start, best)) & (scores < max(start, best))
+    gained = np.where(between, (other - named) * (1 if best < start else -1), 0.0)
+    return best if gained.sum() > SURE * np.sqrt(np.square(gained).sum()) else start
+
+
+def _lowest(scores: Floats, change: Floats) -> float:
+    """Return the threshold with the lowest average cost nearby, where ``change`` is what flagging a row costs."""
+    x = logit(scores.clip(EXTREME, 1 - EXTREME))
+    margin = 4 * WIDTH
+    edges = np.arange(x.min() - margin, x.max() + margin + STEP, STEP)
+    each = np.histogram(x, edges, weights=change)[0]
+    cost = np.append(each[::-1].cumsum()[::-1], 0.0)  # of flagging all rows from an edge on
+    edge = float(edges[gaussian_filter1d(cost, WIDTH / STEP, mode="nearest").argmin()])
+    return float(scores.max()) + EXTREME if edge > x.max() else float(expit(edge))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InvalidInputError
 
 MOST_ROWS, MOST_NUMBERS = 50_000, 8_000_000
-"""Most rows and probabilities stored, so that a saved model stays small; rare classes stay whole."""
+"""Maximum number of rows and of probabilities stored, to keep saved models small; rare classes are kept whole."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Evidence:
     Args:
         probabilities: at the training samples' class prior, (rows, classes); with several labels, of each attribute
             being 1, (rows, attributes).
-        labels: places in the classes, (rows,); with several labels, 0 and 1, (rows, attributes).
-        weight: how many rows each stands for, (rows,).
-        answered: probabilities of the same rows by all members of a model, shaped alike, where ``probabilities`` are by
-            one member each: what new rows get. None where both are the same.
+        labels: class indices, (rows,); with several labels, 0 and 1, (rows, attributes).
+        weight: number of rows that each stands for, (rows,).
+        answered: if ``probabilities`` come from a single member of a model each, the probabilities from all members, as
+            new rows get them; of the same shape. None if there is no difference.
     """
 
     probabilities: NDArray[np.float32]
@@ -40,11 +40,11 @@ class Evidence:
         *,
         answered: Callable[[NDArray[np.intp]], ArrayLike] | None = None,
     ) -> "Evidence | None":
-        """Keep the rows with probabilities and a weight, a part of very many; return None if no row is left.
+        """Build evidence from rows with probabilities and a weight, a sample of very many; None if no row is left.
 
         Args:
             probabilities: shaped as above, or (rows, attributes, 2).
-            answered: returns the probabilities of the rows kept, given their indices, likewise.
+            answered: returns, for row indices, the probabilities that these rows would get as new rows.
 
         >>> Evidence.of([[0.2, 0.8], [np.nan, np.nan]], [1, 0]).labels
         array([1])
@@ -67,7 +67,7 @@ class Evidence:
         return Evidence(self.probabilities[rows], self.labels[rows], self.weight[rows], answered)
 
     def parts(self, count: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Return a ``count`` of stratified folds, each as the others' rows and its own; one if rows are too few."""
+        """Return ``count`` stratified folds as pairs of training and test rows; a single one if rows are too few."""
         if len(self.labels) < 2 * count:
             return [(np.arange(len(self.labels)), np.arange(len(self.labels)))]
         keys = self.labels if self.labels.ndim == 1 else self.labels.sum(1)
@@ -108,13 +108,13 @@ def _are_probabilities(p: NDArray[Any], shape: tuple[int, int], *, several: bool
 
 
 def _thinned(labels: NDArray[np.int64], most: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return at most this many rows, evenly spaced in each class with the same cap, and how many each stands for."""
+    """Return at most ``most`` rows, evenly spaced in each class with the same cap, and how many each stands for."""
     if len(labels) <= most:
         return np.arange(len(labels)), np.ones(len(labels))
     groups = labels if labels.ndim == 1 else np.zeros(len(labels), dtype=np.int64)
     counts = np.bincount(groups)
     low, high = 1, int(counts.max())
-    while low < high:  # the largest cap that keeps at most so many
+    while low < high:  # the largest cap that keeps at most this many
         middle = (low + high + 1) // 2
         low, high = (middle, high) if np.minimum(counts, middle).sum() <= most else (low, middle - 1)
     kept, each = [], []

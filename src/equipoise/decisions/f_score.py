@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.decisions.base_rule import JudgedRule
+from equipoise.decisions.base_rule import DecisionRule
 from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
@@ -20,7 +20,7 @@ MOST_NUMBERS = 2_000_000
 
 
 @dataclass(frozen=True, repr=False)
-class FScore(JudgedRule):
+class FScore(DecisionRule):
     """Choose the threshold with the largest F score on the evidence: (1 + β²)·P·R / (β²·P + R).
 
     With two classes it is the score of the rarer one, with several labels that of each. With many classes it is the
@@ -85,7 +85,7 @@ class FScore(JudgedRule):
         return float(thresholds[self._score(right, named, float(weights[own].sum())).argmax()])
 
     def _score(self, right: Floats, named: Floats, own: float | Floats) -> Floats:
-        """Return F from weighted counts: correctly named, named, and in the class."""
+        """Return F from weighted counts: correctly predicted, predicted, and in the class."""
         square = self.beta**2
         return np.asarray((1 + square) * right / np.maximum(named + square * own, 1e-300))
 
@@ -111,7 +111,7 @@ class FScore(JudgedRule):
         gain[:, place] = -1
         other = gain.argmax(1)
         best = gain.max(1)
-        cut = np.divide(best, q[:, place], out=np.full(len(q), np.inf), where=q[:, place] > 0)  # named from here on
+        cut = np.divide(best, q[:, place], out=np.full(len(q), np.inf), where=q[:, place] > 0)  # predicted from here on
         order = np.argsort(cut, kind="stable")
         cut, other, labels, rows = cut[order], other[order], labels[order], rows[order]
         moved = np.zeros((len(q), q.shape[1]))

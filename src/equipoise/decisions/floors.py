@@ -1,4 +1,4 @@
-"""Rules that keep a share of a class above a floor: a threshold for each class that is named."""
+"""Rules that keep the recall or precision of listed classes above a floor, with one threshold per class."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,24 +8,24 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.decisions.base_rule import JudgedRule
+from equipoise.decisions.base_rule import DecisionRule
+from equipoise.decisions.binomial_bounds import CONFIDENCE
 from equipoise.decisions.by_class import ByClass, Label, place_of
 from equipoise.decisions.policy import Claim, Policy, Promise
-from equipoise.decisions.promises import CONFIDENCE
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.errors import InvalidInputError
 
 
 class Floor(NamedTuple):
-    """A share asked of a class, and the evidence to choose its threshold by.
+    """The requested share of a class, and the evidence for choosing its threshold.
 
     Args:
-        name: of the class.
-        asked: the share.
-        risk: the probability with which the promise may fail.
-        odds: of the class where the rule is used over its odds among the rows.
+        name: the class.
+        asked: requested share.
+        risk: allowed probability that the promise fails.
+        odds: odds of the class where the rule is used, divided by its odds among the rows.
         scores: probabilities of the class, (rows,); −1 for rows that an earlier class has claimed.
-        own: which rows are of the class, (rows,).
+        own: whether each row is of the class, (rows,).
     """
 
     name: str
@@ -36,13 +36,13 @@ class Floor(NamedTuple):
     own: NDArray[np.bool_]
 
     def unkept(self, what: str, promised: float, why: str) -> str:
-        """Return a sentence on a promise that falls short of what was asked."""
+        """Return a sentence on a promise that falls short of the request."""
         can = f"{100 * promised:.3g} % can: {why}."
         return f"a {what} of {100 * self.asked:.3g} % cannot be promised for class {self.name!r}, {can}"
 
 
 class Kept(NamedTuple):
-    """A threshold, its promise and the number of samples behind it, and a sentence if that is less than was asked."""
+    """A threshold, its promise, the number of samples behind it, and a note if it falls short of the request."""
 
     threshold: float
     promised: float
@@ -51,8 +51,8 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class FloorRule(JudgedRule):
-    """A rule that names a class exactly where its probability reaches the threshold that its floor requires."""
+class FloorRule(DecisionRule):
+    """A rule that predicts a class if and only if its probability reaches the threshold that its floor requires."""
 
     what: ClassVar[Literal["recall", "precision"]]
 
@@ -67,7 +67,7 @@ class FloorRule(JudgedRule):
         return tuple(self.floors)
 
     def _groups(self, situation: Situation) -> list[tuple[int]]:
-        """Return the place of each class, a group of its own."""
+        """Return the index of each class, as a group of one."""
         return [(place_of(label, situation.classes),) for label in self.floors]
 
     def _policy(self, situation: Situation) -> Policy:

@@ -1,4 +1,4 @@
-"""How answers follow from probabilities: weights, costs, thresholds, and promises."""
+"""The map from probabilities to answers: weights, costs, thresholds, and guarantees."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,11 +13,11 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True):
-    """A group of classes, named exactly where their probabilities sum to at least the threshold.
+    """A group of classes, predicted if and only if their probabilities sum to at least the threshold.
 
     Args:
-        places: of the classes; of several the one with the largest weighted probability is named.
-        threshold: of the probability at the class prior where the rule is used.
+        places: class indices; within the group, the class with the largest weighted probability is predicted.
+        threshold: applies to probabilities at the class prior where the rule is used.
     """
 
     places: tuple[int, ...]
@@ -28,11 +28,11 @@ class Promise(Struct, frozen=True, forbid_unknown_fields=True):
     """A guarantee that holds with 95 % confidence, jointly with all others of a rule.
 
     Args:
-        name: of the class, as text.
+        name: the class, as text.
         what: ``"recall"`` or ``"precision"``.
-        asked: the share that was asked for.
-        promised: the share that holds: what was asked, or the most that the samples support.
-        samples: of the class, or for a precision rows named so, that it rests on.
+        asked: requested share.
+        promised: guaranteed share: the requested one, or the largest that the samples support.
+        samples: number of samples behind it: those of the class or, for precision, those predicted as the class.
     """
 
     name: str
@@ -44,18 +44,21 @@ class Promise(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """How answers follow from probabilities q at the class prior where a rule is used.
+    """Map probabilities q, at the class prior where a rule is used, to answers.
 
-    The first claim whose group reaches its threshold predicts a class of that group. Where none does, the answer is the
-    unclaimed class with the largest q·weights, or with costs the one that costs least on average, Σ_k q_k·costs_kj.
-    With several labels, each is 1 where its q reaches the threshold.
+    The first claim whose group reaches its threshold predicts a class of that group. If none does, the answer is the
+    unclaimed class with the largest q·weights or, with costs, with the lowest expected cost Σ_k q_k·costs_kj. With
+    several labels, each is 1 if its q reaches the threshold.
 
     Args:
         weights: (classes,); None with costs, or for several labels.
-        costs: true class by named class, (classes, classes), or for each row, (rows, classes, classes).
+        costs: true class by predicted class, (classes, classes), or for each row, (rows, classes, classes).
+        claims: groups of classes with thresholds, in order of precedence.
         thresholds: with several labels, (attributes,), or for each row, (rows, attributes).
-        decided_at: a rule that names the most probable class at a class prior, (classes,) or (attributes, 2).
-        as_aimed: a rule that names the most probable class at the prior which the method aims at.
+        decided_at: set if the rule predicts the most probable class at this class prior, (classes,) or (attributes, 2).
+        as_aimed: whether the rule predicts the most probable class at the prior that the method aims at.
+        promises: guarantees of the rule.
+        notes: sentences on what cannot be guaranteed.
     """
 
     weights: Floats | None = None
@@ -69,7 +72,7 @@ class Policy:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows with costs of their own; None if all have the same."""
+        """Number of rows, if each has its own costs; None if all share the same."""
         for values, axes in ((self.costs, 2), (self.thresholds, 1)):
             if values is not None and values.ndim > axes:
                 return len(values)
@@ -79,7 +82,7 @@ class Policy:
         """Return the answers: indices, (rows,), or 0 and 1, (rows, attributes).
 
         Args:
-            q: (rows, classes), or of ones, (rows, attributes).
+            q: probabilities, (rows, classes), or of ones, (rows, attributes).
         """
         if self.thresholds is not None:
             return np.asarray(q >= self.thresholds, dtype=np.int64)

@@ -12,23 +12,23 @@ from equipoise.decisions.situation import Situation, descending
 from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
 
 GROWTH = 1.25
-"""Factor between the numbers of rows named by successive thresholds tried."""
+"""Factor between the numbers of rows that successive thresholds flag."""
 
 
 @dataclass(frozen=True, repr=False)
 class PrecisionAtLeast(FloorRule):
-    """Predict a class as often as possible while at least this share of its predictions is right.
+    """Predict a class as often as possible while at least a given share of its predictions is right.
 
-    A class is named exactly where its probability reaches a threshold. Thresholds are tried that name 1.25 times as
-    many held-out rows each time; every one is tested by the exact binomial bound (Clopper and Pearson) at 5 % divided
-    by the number tried and by the number of floors, and the lowest that passes is taken. Where none does, the one with
-    the best bound is taken, and a sentence says what it promises.
+    A class is predicted if and only if its probability reaches a threshold. A series of thresholds is tried, each
+    flagging 1.25 times as many held-out rows as the one before. Each is tested by the exact binomial bound (Clopper and
+    Pearson) at 5 % divided by the number tried and by the number of floors, and the lowest that passes is used. If
+    none passes, the one with the best bound is used, and a sentence says what can be promised.
 
-    What is promised, with 95 % confidence: the mean probability of being right among held-out rows above the threshold
-    is at least the floor. That is the precision on new rows like these. At another
-    ``class_prior`` the floor is translated by Bayes' rule, which is exact for two classes and for several labels; with
-    more, the other classes are taken together. With several floors the first class named takes precedence, and the
-    promises of later ones are approximate, because the same labels decide which rows are left.
+    The promise, with 95 % confidence: the mean probability of being right among held-out rows above the threshold is at
+    least the floor. That is the precision on new rows like these. At another ``class_prior`` the floor is translated by
+    Bayes' rule, which is exact for two classes and for several labels; with more, the other classes are taken together.
+    With several floors the first class listed takes precedence, and the promises of later ones are approximate, because
+    the same labels decide which rows are left.
 
     Args:
         floors: precision by class, between 0 and 1.
@@ -39,18 +39,18 @@ class PrecisionAtLeast(FloorRule):
     """
 
     name: ClassVar[str] = "precision_at_least"
-    meaning: ClassVar[str] = "by the threshold that the precision asked for needs"
+    meaning: ClassVar[str] = "by the threshold for the requested precision"
     what: ClassVar[Literal["recall", "precision"]] = "precision"
     yardstick: ClassVar[Yardstick] = Yardstick("found", "missed")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share that is found of the classes."""
+        """Return the share of the classes that is found."""
         return found_and_missed(marked(situation, named, self._groups(situation)))
 
     def _threshold(self, floor: Floor) -> Kept:
         free = floor.scores >= 0
         if not free.any():
-            return Kept(1.0, 0.0, 0, f"no row is left for class {floor.name!r}: classes named before it take them all.")
+            return Kept(1.0, 0.0, 0, f"no row is left for class {floor.name!r}: classes listed before it take all.")
         thresholds, rows, (hits,) = descending(floor.scores[free], floor.own[free].astype(np.float64))
         tried = _geometric(rows)
         n, right = rows[tried], hits[tried]

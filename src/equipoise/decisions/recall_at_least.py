@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.decisions.binomial_bounds import allowed_misses, least_share, samples_needed
 from equipoise.decisions.floors import Floor, FloorRule, Kept
-from equipoise.decisions.promises import allowed_misses, least_share, samples_needed
 from equipoise.decisions.situation import Situation
 from equipoise.decisions.yardstick import PER, Yardstick, found_and_missed, marked
 
@@ -17,19 +17,20 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, repr=False)
 class RecallAtLeast(FloorRule):
-    """Find at least a given share of a class with the fewest false alarms: a promise with 95 % confidence.
+    """Find at least a given share of a class with the fewest false alarms, guaranteed with 95 % confidence.
 
-    A class is named exactly where its probability reaches a threshold t. With n held-out samples of the class, t is the
-    (k + 1)-th smallest of their probabilities, where k is the largest number with P(B(n, 1 − floor) ≤ k) ≤ 5 %. So the
-    true recall is at least the floor in 95 of 100 draws of the held-out samples, whatever the model: this is the exact
-    binomial test of one threshold after another (learn then test), which stops at the first that fails. Where n is
-    too small even for k = 0, t is the smallest of the probabilities, and a sentence says what can be promised instead.
+    A class is predicted if and only if its probability reaches a threshold t. With n held-out samples of the class, t
+    is the (k + 1)-th smallest of their probabilities, where k is the largest number with P(B(n, 1 − floor) ≤ k) ≤ 5 %.
+    So the true recall is at least the floor in 95 of 100 draws of the held-out samples, whatever the model: this is the
+    exact binomial test of one threshold after another (learn then test), which stops at the first that fails. If n
+    is too small even for k = 0, t is the smallest of the probabilities, and a sentence says what can be promised.
 
-    Several classes: the order of the floors is the order of precedence. A row goes to the first class whose probability
-    reaches its threshold; t of a later class is chosen among its own samples that no earlier class takes, which count
-    as missed. Each promise is made at 5 % / (number of floors), so that they hold together with 95 % confidence. Where
-    earlier classes take too many, a sentence says what can be promised. Rows that no class claims go to the other
-    classes, decided as by ``Balanced``. With several labels, each has its own threshold; nothing competes.
+    With several classes, the order of the floors is the order of precedence. A row goes to the first class whose
+    probability reaches its threshold. For a later class, t is chosen among those of its samples that no earlier class
+    takes; samples that are taken count as missed. Each promise is made at 5 % / (number of floors), so that they hold
+    jointly with 95 % confidence. If earlier classes take too many, a sentence says what can be promised. Rows that no
+    class claims are divided among the other classes as by ``Balanced``. With several labels, each has its own
+    threshold, and labels do not compete.
 
     The recall of a class does not depend on how common it is, so the promise holds at any ``class_prior``; the expected
     number of false alarms depends on it.
@@ -43,12 +44,12 @@ class RecallAtLeast(FloorRule):
     """
 
     name: ClassVar[str] = "recall_at_least"
-    meaning: ClassVar[str] = "by the threshold that the recall asked for needs"
+    meaning: ClassVar[str] = "by the threshold for the requested recall"
     what: ClassVar[Literal["recall", "precision"]] = "recall"
     yardstick: ClassVar[Yardstick] = Yardstick("false_alarms_spared", "false_alarms")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share of false alarms spared that naming every case would raise, and what is found."""
+        """Return the share of false alarms avoided compared with flagging every case, and the share found."""
         counts = marked(situation, named, self._groups(situation))
         alarms, most = sum(each.false_alarms for each in counts), sum(each.others for each in counts)
         spared = 1 - alarms / most if most > 0 else 1.0
@@ -71,9 +72,10 @@ class RecallAtLeast(FloorRule):
 
 
 def _left(samples: int, taken: int, risk: float) -> float:
-    """Return the recall promised by the smallest probability among samples not taken by others.
+    """Return the recall guaranteed by the smallest probability among samples that no earlier class takes.
 
-    With others, two shares are bounded at half the risk each: of samples not taken, and of these above the smallest.
+    If some are taken, two shares are bounded at half the risk each: samples not taken, and those of them above the
+    smallest probability.
     """
     if taken in (0, samples):
         return least_share(samples - taken, samples, risk)

@@ -34,8 +34,8 @@ def rule_from_json(value: Any, where: object = "a decision") -> DecisionRule:
     """Restore a rule from ``DecisionRule.to_json``, which may be untrusted; strict.
 
     Args:
-        value: plain values, as ``json.loads`` gives them.
-        where: what an error calls their place.
+        value: plain values, as ``json.loads`` returns them.
+        where: name of the source in error messages.
 
     >>> rule_from_json({"rule": "recall_at_least", "floors": [["fraud", 0.95]]})
     RecallAtLeast(floors={'fraud': 0.95})

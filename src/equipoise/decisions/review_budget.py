@@ -1,4 +1,4 @@
-"""Name as many cases as can be reviewed."""
+"""Flag as many cases as can be reviewed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.decisions.base_rule import JudgedRule
+from equipoise.decisions.base_rule import DecisionRule
 from equipoise.decisions.by_class import Label, place_of
 from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
@@ -16,17 +16,17 @@ from equipoise.errors import InvalidInputError
 
 
 @dataclass(frozen=True, repr=False)
-class ReviewBudget(JudgedRule):
+class ReviewBudget(DecisionRule):
     """Flag the most suspicious cases, as many as can be reviewed: 40 in 1,000 on average.
 
-    The suspicion of a case is the probability of the classes looked for, all but the most common one unless ``of``
-    names them. Cases above the threshold get the one of these classes that ``Balanced`` prefers, the others one of the
-    remaining classes. With several labels, the budget holds for each.
+    Cases are ranked by the total probability of the classes of interest: those in ``of``, by default all but the most
+    common one. Cases above the threshold get one of these classes, the others one of the remaining classes, in both
+    cases chosen as by ``Balanced``. With several labels, the budget holds for each.
 
     Args:
-        cases: to look at, of each ``per`` cases.
-        per: of how many.
-        of: the labels looked for, one or several.
+        cases: number of cases to review, out of ``per``.
+        per: see ``cases``.
+        of: the class or classes of interest.
         class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
 
     >>> ReviewBudget(40, per=1000).share
@@ -34,7 +34,7 @@ class ReviewBudget(JudgedRule):
     """
 
     name: ClassVar[str] = "review_budget"
-    meaning: ClassVar[str] = "by the threshold that the review budget allows"
+    meaning: ClassVar[str] = "by the threshold for the review budget"
     budgeted: ClassVar[bool] = True
     yardstick: ClassVar[Yardstick] = Yardstick("found", "missed")
 
@@ -53,7 +53,7 @@ class ReviewBudget(JudgedRule):
         if self.of is not None:
             self._keep("of", (self.of,) if isinstance(self.of, str) else tuple(self.of))
             if not self.of:
-                raise InvalidInputError("of must name the classes that are looked for, got none; leave it out.")
+                raise InvalidInputError("of must name the classes of interest, got none; leave it out.")
 
     @property
     def share(self) -> float:
@@ -68,7 +68,7 @@ class ReviewBudget(JudgedRule):
             raise InvalidInputError("`of` must leave out at least one class, got all; leave one out.")
 
     def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share found of the cases that are looked for."""
+        """Return the share of the cases of interest that is found."""
         places = self._places(situation)
         groups = [(place,) for place in places] if situation.several else [tuple(places)]
         return found_and_missed(marked(situation, named, groups))

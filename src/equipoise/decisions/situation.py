@@ -26,17 +26,17 @@ class Situation:
 
     Args:
         classes: the labels, or the attributes.
-        prior: the class prior of the training samples, (classes,) or (attributes, 2), at which the evidence is.
-        aimed: the class prior at which :class:`~equipoise.decisions.Balanced` decides, shaped alike.
-        evidence: None without any; rules that need it raise an error.
-        mix: the class prior where the decisions are made, shaped alike; None is ``prior``.
+        prior: class prior of the training samples, and of the evidence's probabilities, (classes,) or (attributes, 2).
+        aimed: class prior at which :class:`~equipoise.decisions.Balanced` decides, of the same shape.
+        evidence: held-out predictions; None if there are none, and rules that need them raise an error.
+        target_prior: class prior where the decisions are made, of the same shape; None is ``prior``.
     """
 
     classes: tuple[Label, ...]
     prior: Floats
     aimed: Floats
     evidence: Evidence | None
-    mix: Floats | None = None
+    target_prior: Floats | None = None
 
     @property
     def several(self) -> bool:
@@ -46,7 +46,7 @@ class Situation:
     @property
     def used_at(self) -> Floats:
         """The class prior where the decisions are made."""
-        return self.prior if self.mix is None else self.mix
+        return self.prior if self.target_prior is None else self.target_prior
 
     @property
     def rarest_first(self) -> NDArray[np.intp]:
@@ -55,7 +55,7 @@ class Situation:
 
     @property
     def balanced_weights(self) -> Floats:
-        """Factors that turn probabilities at the mix into a balanced decision, shaped like the prior."""
+        """Weights that turn probabilities at the target prior into a balanced decision, shaped like the prior."""
         found = self.aimed / np.maximum(self.used_at, SMALLEST)
         return np.asarray(found / found.max(-1, keepdims=True))
 
@@ -63,13 +63,13 @@ class Situation:
         """Return the same situation with decisions made at another class prior.
 
         Args:
-            class_prior: shares of all classes, which add up to 1; or of some, and the others share the rest as in
-                training. With several labels, the share of each attribute's ones.
-            target_prior: shaped as ``prior``; it takes precedence.
+            class_prior: shares of all classes, which sum to 1, or of some; the others share the rest as in training.
+                With several labels, the share of each attribute's ones.
+            target_prior: shaped like ``prior``; takes precedence.
         """
         if target_prior is not None or class_prior is None:
-            return self if target_prior is None else replace(self, mix=target_prior)
-        return replace(self, mix=prior_of(class_prior, self.classes, self.prior))
+            return self if target_prior is None else replace(self, target_prior=target_prior)
+        return replace(self, target_prior=prior_of(class_prior, self.classes, self.prior))
 
     def known(self) -> Evidence:
         """Return the evidence; if there is none, an error says how to get some."""
@@ -82,26 +82,26 @@ class Situation:
 
     @cached_property
     def probabilities(self) -> Floats:
-        """Probabilities of the evidence at the mix, (rows, classes), or of ones, (rows, attributes)."""
-        return self._at_mix(self.known().probabilities)
+        """Probabilities of the evidence at the target prior, (rows, classes), or of ones, (rows, attributes)."""
+        return self._at_target(self.known().probabilities)
 
     @cached_property
     def answered(self) -> Floats:
-        """Probabilities of the evidence by all members of a model, as new rows get them, of the same shape."""
+        """Probabilities of the evidence from all members of a model, as for new rows, of the same shape."""
         found = self.known().answered
-        return self.probabilities if found is None else self._at_mix(found)
+        return self.probabilities if found is None else self._at_target(found)
 
-    def _at_mix(self, probabilities: NDArray[np.float32]) -> Floats:
+    def _at_target(self, probabilities: NDArray[np.float32]) -> Floats:
         p = probabilities.astype(np.float64)
         pairs = np.stack((1 - p, p), axis=-1) if self.several else p / p.sum(1, keepdims=True)
-        moved = pairs if self.mix is None else move_prior(pairs, old=self.prior, new=self.mix)
+        moved = pairs if self.target_prior is None else move_prior(pairs, old=self.prior, new=self.target_prior)
         return np.asarray(moved[..., 1] if self.several else moved)
 
     def row_weights(self, place: int | None = None) -> Floats:
-        """Return weights of the evidence's rows that sum to 1 and match the class prior of the mix, (rows,).
+        """Return row weights of the evidence that sum to 1 and match the target prior, (rows,).
 
         Args:
-            place: of an attribute, where a row has several labels.
+            place: index of an attribute if a row has several labels.
         """
         evidence = self.known()
         labels = evidence.labels if place is None else evidence.labels[:, place]
@@ -114,11 +114,11 @@ class Situation:
 def prior_of(
     given: Mapping[Any, float], classes: Sequence[Label], prior: Floats, *, name: str = "class_prior"
 ) -> Floats:
-    """Return a class prior from shares by class, shaped as ``prior``; classes not named share the rest as in ``prior``.
+    """Return a class prior from shares by class, shaped like ``prior``; other classes share the rest as in ``prior``.
 
     Args:
         given: shares of all classes or of some; with several labels, the share of each attribute's ones.
-        name: what an error calls it.
+        name: name of the prior in error messages.
 
     >>> prior_of({"c": 0.1}, ("a", "b", "c"), np.array([0.3, 0.3, 0.4]))
     array([0.45, 0.45, 0.1 ])
@@ -146,17 +146,17 @@ def check_shares(class_prior: Mapping[Any, float], size: int, *, several: bool, 
     if (shares < 0).any() or not (several or total > 0):
         raise InvalidInputError(f"{name} must hold shares that are not negative, got {class_prior!r}.")
     if several and (shares > 1).any():
-        raise InvalidInputError(f"{name} must hold shares of ones up to 1, got {class_prior!r}.")
+        raise InvalidInputError(f"{name} must hold shares of ones from 0 to 1, got {class_prior!r}.")
     if several:
         return
     if len(shares) < size and total >= 1:
         raise InvalidInputError(f"{name} leaves no share for the other classes, got {class_prior!r}.")
     if len(shares) == size and abs(total - 1) > ROUNDED:
-        raise InvalidInputError(f"the shares of {name} must add up to 1 where every class is named, got {total:g}.")
+        raise InvalidInputError(f"the shares of {name} must add up to 1 if every class is listed, got {total:g}.")
 
 
 def descending(scores: Floats, *columns: Floats) -> tuple[Floats, NDArray[np.intp], list[Floats]]:
-    """Return thresholds between distinct scores, how many rows lie above each, and the columns' sums over those rows.
+    """Return the thresholds between distinct scores, the rows above each, and the columns' sums over those rows.
 
     >>> descending(np.array([0.2, 0.8, 0.2]), np.array([1.0, 1.0, 1.0]))
     (array([0.5, 0.1]), array([1, 3]), [array([1., 3.])])
@@ -169,7 +169,7 @@ def descending(scores: Floats, *columns: Floats) -> tuple[Floats, NDArray[np.int
 
 
 def each_label(situation: Situation, found: Callable[[int], float], places: Any) -> Floats:
-    """Return thresholds of several labels, (attributes,): ``found`` at these indices, and balanced ones elsewhere."""
+    """Return thresholds for several labels, (attributes,): from ``found`` at these indices, balanced elsewhere."""
     weights = situation.balanced_weights
     thresholds = weights[:, 0] / np.maximum(weights.sum(1), SMALLEST)
     for place in places:

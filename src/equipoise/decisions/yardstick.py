@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from equipoise.decisions.situation import Situation
 
 PER = 1000
-"""Cases that counts and costs are given for."""
+"""Counts and costs are given per this many cases."""
 
 
 class Yardstick(NamedTuple):
-    """The names of what a rule's answers are judged by.
+    """The names of the metrics by which a rule's answers are judged.
 
     Args:
-        score: a share where higher is better; methods are ranked by it.
-        counted: per 1,000 cases, where lower is better.
+        score: a share, higher is better; methods are ranked by it.
+        counted: a count per 1,000 cases, lower is better.
     """
 
     score: str
@@ -28,8 +28,8 @@ class Marked(NamedTuple):
     """Weighted shares of all cases, for one group of classes.
 
     Args:
-        found, missed: cases of the group that are named so, and that are not.
-        false_alarms, others: cases not of the group that are named so, and all of them.
+        found, missed: cases of the group that are predicted as such, and that are not.
+        false_alarms, others: other cases that are predicted as the group, and all other cases.
     """
 
     found: float
@@ -39,11 +39,11 @@ class Marked(NamedTuple):
 
 
 def marked(situation: Situation, named: NDArray[np.int64], groups: Iterable[Sequence[int]]) -> list[Marked]:
-    """Count the answers to the evidence for each group of classes, weighted as the class prior of the rule's use says.
+    """Count hits, misses and false alarms of each group of classes, weighted to the class prior where the rule is used.
 
     Args:
-        named: places, (rows,), or 0 and 1, (rows, attributes).
-        groups: places of the classes that count as one; with several labels one attribute each.
+        named: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+        groups: class indices that count as one class; with several labels, one attribute each.
     """
     y, found = situation.known().labels, []
     for group in groups:

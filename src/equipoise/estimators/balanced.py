@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from equipoise.calibration.scaling import SMALLEST_SHARE
+from equipoise.data.encoded_rows import log_odds_columns, plain_rows
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.labels import class_counts, column_or_matrix, encode_labels, plain_labels
 from equipoise.decisions import DecisionRule
@@ -22,10 +23,10 @@ from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Pri
 from equipoise.estimators.cross_fitted import CrossFittedMembers, deal_folds
 from equipoise.estimators.families import as_estimators
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
+from equipoise.estimators.input_rows import blend_rows, blend_samples, checked_table
 from equipoise.estimators.member_outputs import check_frozen, take
 from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.saved_model import restore_common
-from equipoise.estimators.table_rows import blend_rows, blend_samples, checked_table
 
 Array = NDArray[Any]
 
@@ -33,24 +34,25 @@ Array = NDArray[Any]
 class BalancedClassifier(CalibratedClassifier):
     """Classifier for imbalanced data over any other classifiers: cross-fitted, blended, calibrated and balanced.
 
-    Each classifier is fitted ``members`` times, each time without another fold, and a new row gets the mean of its
-    members. Everything else is fitted on out-of-fold predictions: the correction for class weights or resampling, the
-    weights of the blend, class uncertainty and its margins, the calibration and the label sets.
+    Each classifier is fitted ``members`` times, each time without another fold, and the prediction for a new row is the
+    mean over the members. Everything else is fitted on out-of-fold predictions: the correction for class weights or
+    resampling, the weights of the blend, class uncertainty and margins, the calibration and the prediction sets.
 
     Args:
-        estimator: ``"auto"`` blends a network, a random forest, extra trees and, up to 50 classes, gradient boosting.
-            Or one of ``"network"``, ``"forest"``, ``"extra_trees"``, ``"boosting"``; any scikit-learn classifier or
-            pipeline with ``predict_proba``; a list of these. ``FrozenEstimator(model)`` is a model that is trained
-            already: ``fit`` then takes rows that it has not seen.
-        members: how often each classifier is fitted, and how many folds there are. A member is fitted to at most
-            100,000 rows, of the default's forests to at most 10,000: rare classes stay whole as long as there is room.
+        estimator: ``"auto"`` blends a network, a random forest, extra trees and, up to 30 classes, gradient boosting;
+            where a column is free text, also its log-odds alone. Or one of ``"network"``, ``"forest"``,
+            ``"extra_trees"``, ``"boosting"``; any scikit-learn classifier or pipeline with ``predict_proba``; a list of
+            these. ``FrozenEstimator(model)`` is a model that is already trained: pass rows that it has not seen to
+            ``fit``.
+        members: number of fits per classifier, and of folds. A member is fitted to at most 100,000 rows, in the
+            default's forests to at most 10,000; rare classes are kept whole as long as there is room.
         cv: a splitter or folds of scikit-learn to use instead of stratified ones.
-        decision: a rule of :mod:`equipoise.decisions` by which ``predict`` answers; None is ``Balanced()``.
-        probabilities: the class prior at which ``predict_proba`` holds, ``"natural"`` (as among the training rows) or
-            ``"balanced"``, where ``predict`` is its argmax; for voting and stacking.
+        decision: a rule of :mod:`equipoise.decisions` for ``predict``; None is ``Balanced()``.
+        probabilities: the class prior of ``predict_proba``: ``"natural"``, that of the training rows, or
+            ``"balanced"``, for which ``predict`` is its argmax; for voting and stacking.
         encoder: a ``TableEncoder`` with your own column kinds or text encoder; a copy of it is fitted to frames with
             columns that are not numbers. None uses the defaults.
-        n_jobs: members fitted at the same time; as in scikit-learn.
+        n_jobs: number of members fitted in parallel, as in scikit-learn.
         verbose: 1 prints a line for each classifier fitted.
         random_state: seed; the same seed gives the same model.
 
@@ -58,13 +60,12 @@ class BalancedClassifier(CalibratedClassifier):
         classes_: the labels, or 0 to K - 1 for K attributes.
         class_uncertainty_, margins_: of each class, out of fold; (classes,) or (attributes, 2).
         weights_: of each classifier in the blend.
-        members_: the fitted members of each classifier, a list of lists; those of a ``FrozenEstimator`` are itself.
-        out_of_fold_: calibrated probabilities of the training rows, each by members that have not seen it; NaN for
-            rows of weight 0, rows that no member predicts which has seen their class, and rows left out of very large
-            tables.
-        decision_: the rule with its thresholds, chosen by the out-of-fold predictions, and what it is expected to give.
-        calibrated_: turns the blend's logits into probabilities and sets of labels.
-        encoder_: encodes a frame's text, dates and missing values as numbers; None where X is used as it is.
+        members_: the fitted members of each classifier, a list of lists; a ``FrozenEstimator`` is its own only member.
+        out_of_fold_: calibrated probabilities of the training rows, from members that have not seen them; NaN for
+            rows of weight 0, rows left out of very large tables, and rows of a class that the other folds lack.
+        decision_: the rule with its thresholds, chosen on out-of-fold predictions, and its expected results.
+        calibrated_: turns the blend's logits into probabilities and prediction sets.
+        encoder_: encodes a frame's text, dates and missing values as numbers; None if X is used as it is.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -108,13 +109,13 @@ class BalancedClassifier(CalibratedClassifier):
         """Fit to another model's predictions for rows that it was not trained on.
 
         Args:
-            probabilities: (rows, classes); for two classes that of the second, (rows,), is enough. For several labels
-                that of each being 1, (rows, labels).
+            probabilities: (rows, classes); for two classes, that of the second, (rows,), is enough. With several
+                labels, the probability of each being 1, (rows, labels).
             y: true labels, (rows,), or a 0/1 matrix, (rows, labels).
             classes: the labels in the order of the columns; None is the sorted labels of ``y``, or its columns.
 
         Returns:
-            A classifier whose X is such probabilities: ``clf.predict(new_probabilities)``.
+            A classifier that takes such probabilities as X: ``clf.predict(new_probabilities)``.
 
         >>> p = np.array([0.02, 0.05, 0.1, 0.3] * 5)
         >>> BalancedClassifier.from_predictions(p, [0, 0, 0, 1] * 5).predict([0.04, 0.25])
@@ -134,8 +135,8 @@ class BalancedClassifier(CalibratedClassifier):
         """Fit to X (rows, columns), an array or a data frame, and to y: labels (rows,), or a 0/1 matrix.
 
         Args:
-            sample_weight: (rows,), how many rows each counts as; one of weight 0 is left out.
-            groups: rows of one group, a patient or a customer, are never on both sides of a fold, (rows,).
+            sample_weight: number of rows that each counts as, (rows,); rows of weight 0 are left out.
+            groups: rows of one group, such as a patient or a customer, are never on both sides of a fold, (rows,).
         """
         self._check_probabilities()
         if self.decision is not None:
@@ -146,7 +147,8 @@ class BalancedClassifier(CalibratedClassifier):
         classes, target = encode_labels(labels[counted])
         labels = labels.ravel() if target.ndim == 1 else labels
         seed = int(check_random_state(self.random_state).randint(2**30))
-        chosen = as_estimators(self.estimator, len(counted), len(classes) if target.ndim == 1 else 2)
+        votes, x = (log_odds_columns(X) or log_odds_columns(x)) if target.ndim == 1 else (), plain_rows(x)
+        chosen = as_estimators(self.estimator, len(counted), len(classes) if target.ndim == 1 else 2, votes)
         frozen = check_frozen([each for each, _ in chosen], x, classes, target)
         folds = [(counted, counted)]
         if not frozen:
@@ -182,8 +184,8 @@ class BalancedClassifier(CalibratedClassifier):
         Args:
             target_prior: the class prior where the model is used, as for :meth:`predict`.
             kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), where p are the probabilities
-                that decide it. ``"epistemic"`` is the part of it that the members disagree on, the trace of their
-                covariance: more data would reduce it; 0 for a single trained model, which has no members.
+                that decide it. ``"epistemic"`` is the part of it due to the members' disagreement, the trace of their
+                covariance, which more data would reduce; it is 0 for a single trained model, which has no members.
         """
         if kind not in ("total", "epistemic"):
             raise InvalidInputError(f"kind must be 'total' or 'epistemic', got {kind!r}.")
@@ -201,8 +203,10 @@ class BalancedClassifier(CalibratedClassifier):
         return np.asarray(found.flatten(1).sum(-1).minimum(together).numpy())
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder``: ``model.json``, ``model.safetensors``, a file for each member, and
-        a model card; nothing in them can run code. A classifier of your own class cannot be written so.
+        """Write the fitted model into a ``folder``; nothing in it can run code.
+
+        The files are ``model.json``, ``model.safetensors``, one for each member, and a model card. Classifiers of your
+        own class cannot be saved.
         """
         check_is_fitted(self)
         save_blend(Path(folder), self)

@@ -22,12 +22,12 @@ from equipoise.estimators.saved_model import (
     LARGEST_RECORD,
     REMEDY,
     SavedRecord,
-    checked_rule,
     common_record,
     evidence_from,
     evidence_tensors,
     labels_from_json,
     read_saved,
+    stored_rule,
     write_saved,
 )
 from equipoise.storage.files import read_plain
@@ -142,7 +142,7 @@ def load_blend(folder: Path) -> SavedBlend:
         raise InvalidInputError(f"{folder / MODEL} is damaged or of another version ({error}); {REMEDY}.") from error
     members = [[_load_member(files, folder / MEMBERS, record) for files in own] for own in record.members]
     shares = [[None if share is None else np.array(share) for share in own] for own in record.shares]
-    decision = checked_rule(record.decision, classes, path, several=record.multilabel)
+    decision = stored_rule(record.decision, classes, path, several=record.multilabel)
     fitted = CrossFittedMembers(members, shares, classes, record.multilabel)
     return SavedBlend(record, fitted, blend, calibrated, decision, evidence)
 

@@ -41,7 +41,7 @@ class Blend:
         scalings: of each model's log probabilities; they undo its distortions.
         weights: of the models, (models,), summing to 1.
         uncertainty: of each class out of fold, (classes,) or (attributes, 2).
-        margins: added to the logit of each class, likewise.
+        margins: added to the logit of each class, of the same shape.
     """
 
     scalings: tuple[Scaling, ...]

@@ -24,7 +24,7 @@ from equipoise.decisions.by_class import ByClass
 from equipoise.decisions.situation import prior_of
 from equipoise.errors import InvalidInputError, listed
 from equipoise.estimators.hub import fetch_model, push_model
-from equipoise.estimators.table_rows import checked_labels
+from equipoise.estimators.input_rows import checked_labels
 from equipoise.options import check_choice
 from equipoise.tensor_checks import new_tensor
 from equipoise.training.batches import relative_weights
@@ -60,17 +60,17 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> Array:
         """Return the label of each row; for several labels, a 0/1 matrix.
 
-        Without a rule it is the most probable label at the class prior that the method aims at: by default a balanced
-        one, which is the purpose of margins. A rare class is then predicted if the evidence favours it, even if a
-        common one is more probable. A network trained with plain cross-entropy aims at the training samples' prior.
+        Without a rule, it is the most probable label at the class prior that the method aims at: by default a balanced
+        one, which is what margins are for. A rare class is then predicted if the evidence favours it, even if a common
+        one is more probable. A network trained with plain cross-entropy aims at the training samples' prior.
 
         Args:
             decision: a rule of :mod:`equipoise.decisions` to use instead of the estimator's own.
-            target_prior: the class prior where the model is used, shares in the order of ``classes_`` or by class:
-                returns the most probable label there, or your rule's answer there; it takes precedence over the rule's
-                ``class_prior``.
-            abstain: share of each class that may get a wrong label. Rows for which more than one class remains possible
-                at that level are masked in the result, a ``numpy.ma.MaskedArray``.
+            target_prior: the class prior where the model is used, shares in the order of ``classes_`` or by class. The
+                label is then the most probable one there, or your rule's answer there; it takes precedence over the
+                rule's ``class_prior``.
+            abstain: allowed error rate of each class. Rows for which more than one class remains possible at that rate
+                are masked in the result, a ``numpy.ma.MaskedArray``.
         """
         logits, prior = self._logits(self._rows(X)), self._decision_prior(target_prior)
         rule = self.decision if decision is None else decision
@@ -104,17 +104,17 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         check_rule(decision)
         given = self._decision_shares(target_prior)
-        mix = None if given is None else self.calibrated_.checked(given)
+        wanted = None if given is None else self.calibrated_.checked(given)
         even = self.probabilities == "balanced"
         aimed = self.calibrated_.balanced() if even else self.calibrated_.aimed.numpy()
         classes = tuple(self.classes_.tolist())
-        return decision.choose(Situation(classes, self.prior_, aimed, self.evidence_), target_prior=mix)
+        return decision.choose(Situation(classes, self.prior_, aimed, self.evidence_), target_prior=wanted)
 
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
-        They are calibrated, and hold where classes are as common as among the training samples, or, with
-        ``probabilities="balanced"``, all equally common.
+        They are calibrated at the class prior of the training samples or, with ``probabilities="balanced"``, at a
+        balanced one.
 
         Args:
             target_prior: the class prior where the model is used, in the order of ``classes_``, if it differs; Bayes'
@@ -127,8 +127,8 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return which labels remain possible, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
 
         For each class, however rare, at least a share ``level`` of its samples have it in their set. A set always
-        contains the class that :meth:`predict` names, so it is never empty. A class calibrated on fewer than level / (1
-        - level) samples is never ruled out.
+        contains the class that :meth:`predict` returns, so it is never empty. A class calibrated on fewer than
+        level / (1 - level) samples is never ruled out.
         """
         return self.calibrated_.sets(self._logits(self._rows(X)), level, self._decision_prior(None))
 
@@ -281,13 +281,14 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         fewest = min(int(thresholds.counts[tuple(place)]) for place in never)
         warnings.warn(
             f"too few calibration samples ({fewest} of the rarest) "
-            f"to ever rule out {few} at abstain={abstain:g}, so that rows stay open; calibrate on more, or allow more "
+            f"to ever rule out {few} at abstain={abstain:g}, so rows stay undecided; calibrate on more, or allow more "
             "mistakes.",
             stacklevel=3,
         )
 
 
 def relative_weights_of(sample_weight: ArrayLike | None, x: Any) -> Tensor | None:
+    """Return checked weights of the rows of x relative to their mean, (rows,); None if there are none."""
     given = plain_array(sample_weight, "sample_weight")
     if given is None:
         return None

@@ -38,8 +38,8 @@ class CrossFittedMembers:
     """Fitted members of each classifier, one for each fold; the only member of a trained model is itself.
 
     Args:
-        members: of each classifier, of each fold.
-        shares: of each class's rows that the member was fitted on, likewise; None means all.
+        members: of each classifier, one for each fold.
+        shares: of each class's rows that each member was fitted on; None means all.
         classes: the labels, or the attributes' numbers.
         several: whether a row has several labels.
     """

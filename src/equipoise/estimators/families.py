@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from sklearn.base import is_classifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
-from equipoise.errors import InvalidInputError
+from equipoise.data.encoded_rows import LogOddsColumns
+from equipoise.errors import InvalidInputError, did_you_mean
+from equipoise.estimators.log_odds_vote import LogOddsVote
 from equipoise.estimators.member_outputs import is_frozen, without_probabilities
 from equipoise.estimators.packed_network import PackedNetwork
 
@@ -20,7 +22,7 @@ MOST_OF_A_FOREST = 10_000
 """Most rows that a member of a forest is fitted on; more rows cost time without a gain."""
 MOST_OF_A_MEMBER = 100_000
 """Most rows that any other member is fitted on; each member draws its own, and rare classes stay whole."""
-MOST_BOOSTED = 50
+MOST_BOOSTED = 30
 """Classes up to which the default has boosting, which fits a tree for each class in every round."""
 
 
@@ -46,9 +48,9 @@ class MemberFamily(NamedTuple):
 
     Args:
         label: its name in a report.
-        make: from the number of rows to an unfitted estimator.
-        most_rows: most rows that a member is fitted on.
-        most_classes: most classes for which the default blend includes it.
+        make: returns an unfitted estimator for a number of rows.
+        most_rows: maximum number of rows that a member is fitted on.
+        most_classes: maximum number of classes for which the default blend includes it.
     """
 
     label: str
@@ -78,21 +80,24 @@ def family_label(classifier: Any) -> str:
     >>> family_label(RandomForestClassifier()), family_label(GaussianNB())
     ('random forest', 'GaussianNB')
     """
-    labels = {type(family.make(1)): family.label for family in FAMILIES.values()}
+    labels = {type(family.make(1)): family.label for family in FAMILIES.values()} | {LogOddsVote: "text alone"}
     return labels.get(type(classifier), type(classifier).__name__)
 
 
-def as_estimators(given: Any, rows: int, classes: int = 2) -> list[tuple[Any, int]]:
+def as_estimators(given: Any, rows: int, classes: int = 2, log_odds: LogOddsColumns = ()) -> list[tuple[Any, int]]:
     """Resolve ``"auto"``, a name, a classifier or a list of these into classifiers.
 
     Args:
         rows, classes: of the training data; 2 classes where a row has several labels.
+        log_odds: columns in which a text's own models predict these classes; ``"auto"`` then lets them vote.
 
     Returns:
         Pairs of a classifier and the most rows that a member of it is fitted on.
     """
     if isinstance(given, str) and given == "auto":
-        given = list(default_families(classes))
+        wanted = 1 if classes == 2 else classes
+        own = tuple(columns for columns in log_odds if len(columns) == wanted)
+        given = [*default_families(classes), *([LogOddsVote(own)] if own else [])]
     several = list(given) if isinstance(given, list | tuple) else [given]
     if not several:
         raise InvalidInputError(
@@ -105,7 +110,8 @@ def _as_estimator(given: Any, rows: int) -> tuple[Any, int]:
     if isinstance(given, str):
         if given not in FAMILIES:
             raise InvalidInputError(
-                f"estimator must be auto, one of {', '.join(FAMILIES)}, or a classifier; got {given!r}."
+                f"estimator must be auto, one of {', '.join(FAMILIES)}, or a classifier; got {given!r}"
+                f"{did_you_mean(given, FAMILIES)}"
             )
         return FAMILIES[given].make(rows), FAMILIES[given].most_rows
     if isinstance(given, type):

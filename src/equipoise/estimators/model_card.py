@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equipoise.decisions.expected import ClassExpectation
+from equipoise.decisions.expected_results import ClassExpectation
 from equipoise.evaluation.intervals import Estimate
 from equipoise.storage.files import read_plain, write_atomically, writing_into
 from equipoise.storage.run_files import MODEL_CARD
@@ -110,7 +110,7 @@ def _decision(model: "CalibratedClassifier") -> Iterator[str]:
         yield "The most probable label at the class prior that the method aims at, by default a balanced one."
     else:
         yield f"The rule {chosen.rule!r}."
-    yield from chosen.told()
+    yield from chosen.lines()
 
 
 def _limits(model: "CalibratedClassifier") -> Iterator[str]:

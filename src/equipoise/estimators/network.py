@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,15 +18,15 @@ from equipoise.data.encoder import TableEncoder
 from equipoise.data.images import Images
 from equipoise.data.labels import class_counts, encode_labels
 from equipoise.decisions import DecisionRule
-from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
-from equipoise.estimators.fold_networks import class_correction
+from equipoise.estimators.input_rows import network_rows, network_samples
 from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.network_files import SavedModel, load_model, restored_network, save_model
+from equipoise.estimators.network_prediction import PredictionModule
+from equipoise.estimators.network_training import class_correction, train_network
 from equipoise.estimators.options_to_settings import (
     check_parameters,
-    curriculum_for,
     has_unseen,
     held_out_rows,
     recipe_for,
@@ -34,28 +34,19 @@ from equipoise.estimators.options_to_settings import (
     told,
 )
 from equipoise.estimators.saved_model import restore_common
-from equipoise.estimators.table_rows import network_rows, network_samples
 from equipoise.estimators.training_options import TrainingOptions, positional
 from equipoise.losses.registry import LossBuilder
 from equipoise.options import documented, option
 from equipoise.tensor_checks import check_finite, new_tensor
-from equipoise.training import ArrayData, Bar, Curriculum, Network, Recipe, Settings, train
-from equipoise.training.callbacks import Record
+from equipoise.training import ArrayData, Network, Settings
 from equipoise.training.curriculum import StrengthRule
-from equipoise.training.settings import rows_at_once, suitable_threads
+from equipoise.training.settings import rows_at_once
 from equipoise.uncertainty import mc_dropout
 from equipoise.uncertainty.class_level import UncertaintyKind
 
 Array = NDArray[Any]
 CalibrationRule = Literal["held_back", "validation", "none"]
 Probabilities = Literal["natural", "balanced"]
-
-
-class _Trained(NamedTuple):
-    network: Network
-    curriculum: Curriculum | None
-    settings: Settings
-    epochs: list[Record]
 
 
 @documented
@@ -66,29 +57,28 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     Args:
         backbone: any ``nn.Module`` from X to features of shape (batch, D); a copy of it is trained. None takes the
             paper's network: standardised columns, two hidden layers, dropout.
-        width: units of a hidden layer; None chooses from the number of samples.
-        weight_decay: of AdamW.
+        width: units per hidden layer; None chooses from the number of samples.
+        weight_decay: weight decay of AdamW.
         kind: how class uncertainty is measured, see ``class_uncertainty``.
         strength: how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
             ``"feedback"`` measures it on them; a number is that strength. ``"head"`` phases in the margins of a method
-            such as ``"arcface"``, spread over the classes as ``margins`` says, or with ``kind=None`` unchanged.
-        held_back: share of the training samples which the first two stages leave out, to calibrate probabilities and,
+            such as ``"arcface"``, spread over the classes as ``margins`` says, or unchanged with ``kind=None``.
+        held_back: share of the training samples that the first two stages leave out, to calibrate probabilities and,
             unless margins are by counts, to measure what predictions still lack; the last stage trains on all. None is
-            a tenth, and 0 where samples are mixed: that leaves no overconfidence to correct.
-        calibration: which samples the probabilities are calibrated on. ``"held_back"``: those which the first two
-            stages leave out, at no cost (methods without stages are not calibrated); ``"validation"``: a share of
-            ``validation_fraction`` that no epoch sees, which abstention needs (and which chooses nothing: not together
-            with ``early_stopping`` or ``strength="feedback"``); ``"none"``.
-        probabilities: the class prior at which ``predict_proba`` holds. ``"natural"``: that of the training samples;
-            for probabilities to act on directly. ``predict`` may then name another class than the most probable
-            one. ``"balanced"``: all classes equally common, and ``predict`` is the argmax, whatever the method; for
-            compositions that decide by the probabilities themselves, such as ``VotingClassifier(voting="soft")``,
-            stacking or ``cross_val_predict(method="predict_proba").argmax(1)``, which would otherwise lose a rare
-            class.
+            a tenth, or 0 if samples are mixed, because mixing should leave little overconfidence to correct.
+        calibration: which samples the probabilities are calibrated on. ``"held_back"``: those that the first two
+            stages leave out, at no cost (methods without stages are not calibrated). ``"validation"``: a share of
+            ``validation_fraction`` that no epoch sees; abstention needs it, and it cannot be combined with
+            ``early_stopping`` or ``strength="feedback"``, which choose something on these samples. ``"none"``.
+        probabilities: the class prior of ``predict_proba``. ``"natural"``: that of the training samples, for
+            probabilities to act on directly; ``predict`` may then differ from the most probable class. ``"balanced"``:
+            all classes equally common, and ``predict`` is the argmax, whatever the method. Use it in compositions that
+            decide by the probabilities themselves, such as ``VotingClassifier(voting="soft")``, stacking or
+            ``cross_val_predict(method="predict_proba").argmax(1)``, which would otherwise lose rare classes.
         decision: a rule of :mod:`equipoise.decisions` for ``predict``; None is ``Balanced()``. Rules with
             thresholds need ``calibration="validation"``, or :meth:`calibrate`.
         validation_fraction: share of the training samples held out, stratified, for ``strength="feedback"``, for
-            ``early_stopping`` and for ``calibration="validation"``; without these every sample trains.
+            ``early_stopping`` and for ``calibration="validation"``; without these, all samples are trained on.
         encoder: a ``TableEncoder`` with your own column kinds or text encoder; a copy of it is fitted to frames with
             columns that are not numbers. None uses the defaults.
         early_stopping, patience: stop when balanced accuracy on the held-out samples has not improved for ``patience``
@@ -104,7 +94,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         prior_: class prior of the training samples by their weights, (classes,) or (attributes, 2), at which
             probabilities are given.
         decision_: the rule with its thresholds, and its expected results if there are samples to estimate them on.
-        calibrated_: turns the network's logits into probabilities and sets of labels.
+        calibrated_: turns the network's logits into probabilities and prediction sets.
         history_: ``{"chosen": what was chosen for these data, "epochs": one record per epoch}``.
         network_: the trained torch module.
         encoder_: encodes a frame's text, dates and missing values as numbers; None if X is used as it is.
@@ -138,10 +128,12 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     def fit(
         self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> "UncertaintyBalancedClassifier":
-        """Fit to X (samples, columns), an array of numbers or a data frame of columns of any kind, with a backbone
-        (samples, ...) or images, and to y: labels (samples,), or a 0/1 matrix (samples, attributes).
+        """Fit to samples X and labels y.
 
-        ``sample_weight``, (samples,), weighs samples: a row of weight two counts as two rows in the loss, the class
+        X is (samples, columns), an array of numbers or a data frame of columns of any kind; with a backbone (samples,
+        ...), or images. y are labels (samples,), or a 0/1 matrix (samples, attributes).
+
+        ``sample_weight``, (samples,): a row of weight two counts as two rows in the loss, the class
         counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; rows
         of weight 0 are left out.
         """
@@ -154,7 +146,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         rows, held = held_out_rows(self, data, recipe, seed)
         trained_on, held_out = data.subset(rows), data.subset(held) if len(held) else None
         counts = class_counts(trained_on.y, len(classes), trained_on.weight)
-        fit = partial(self._trained, data, recipe, seed)
+        fit = partial(train_network, self, data, recipe, seed)
         folder = None if self.run_dir is None else Path(self.run_dir)
         lacking = None
         if told(self, "margins") == "out_of_fold" and recipe.uncertain:
@@ -182,41 +174,6 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         chosen |= {"rows": len(data), "held_out": len(held), "seed": seed}
         self.history_ = {"chosen": chosen, "epochs": epochs}
         return self
-
-    def _trained(
-        self,
-        data: ArrayData,
-        recipe: Recipe,
-        seed: int,
-        part: ArrayData,
-        folder: Path | None,
-        held_out: ArrayData | None = None,
-        warm: Array | None = None,
-    ) -> "_Trained":
-        """Train a new network on a ``part`` of the data, from the last fit's weights if it had the classes ``warm``."""
-        settings = self._settings(len(part), seed)
-        curriculum = None
-        if recipe.uncertain or self.strength == "head":
-            curriculum = curriculum_for(self, settings.epochs, mixing=recipe.sample_level == "mixing")
-        with torch.random.fork_rng(devices=_cuda_devices()):  # leave the caller's random state untouched
-            torch.manual_seed(seed)
-            counts = class_counts(part.y, recipe.classes, part.weight)
-            network = recipe.new_network(data.x, counts, self.backbone, data.weight)
-            if warm is not None and hasattr(self, "network_"):
-                self._take_weights(network, warm)
-            bar = Bar(settings.epochs, shown=bool(self.verbose))
-            parameters = sum(parameter.numel() for parameter in network.parameters())
-            with bar, suitable_threads(parameters, settings.batch_size):
-                epochs = train(
-                    network,
-                    part,
-                    settings,
-                    curriculum=curriculum,
-                    validation=held_out,
-                    folder=folder,
-                    watcher=bar,
-                )
-        return _Trained(network, curriculum, settings, epochs)
 
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None, *, passes: int = 0) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
@@ -262,7 +219,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         draws = self.passes if passes is None else passes
         network = self.network_
         if kind == "members" and network.head.members == 1:
-            raise InvalidInputError("kind='members' is the disagreement of several; fit with members=4, for example.")
+            raise InvalidInputError("kind='members' needs several members, got one; fit with members=4, for example.")
 
         def traces(part: Tensor) -> Tensor:
             if kind == "members":
@@ -275,8 +232,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return np.asarray(self._in_batches(x, traces, passes=draws).numpy())
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder``: ``model.safetensors``, ``model.json`` and a model card; nothing in
-        them can run code.
+        """Write the fitted model into a ``folder``; nothing in it can run code.
+
+        The files are ``model.safetensors``, ``model.json`` and a model card.
         """
         check_is_fitted(self)
         if not isinstance(self.method, str):
@@ -323,15 +281,6 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     def _settings(self, samples: int, seed: int) -> Settings:
         return settings_for(self, samples, seed)
 
-    def _take_weights(self, network: Network, classes: Array) -> None:
-        """Load the last fit's weights, for ``warm_start``."""
-        same = classes.tolist() == self.classes_.tolist()
-        before = dict(self.network_.named_parameters())
-        now = dict(network.named_parameters())
-        if not same or {k: v.shape for k, v in before.items()} != {k: v.shape for k, v in now.items()}:
-            raise InvalidInputError("warm_start needs the last fit's classes, columns and width; set warm_start=False.")
-        network.load_state_dict(before, strict=False)
-
     def _keep(self, network: Network, uncertainty: Tensor | None) -> None:
         self.network_ = network.eval().cpu()
         head = network.head
@@ -358,12 +307,9 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
 
     def _in_batches(self, x: Array | Images, forward: Callable[[Tensor], Tensor], *, passes: int = 1) -> Tensor:
         step = rows_at_once(x[0].size + passes * self.calibrated_.prior.numel())
+        step = min(step, getattr(self.network_.backbone, "images_at_once", None) or step)
         parts = (new_tensor(x[start : start + step]) for start in range(0, len(x), step))
         with torch.no_grad():
             found = torch.cat([forward(part) for part in parts])
         check_finite(found.isfinite().flatten(1).all(1).numpy() if found.ndim > 1 else found.isfinite().numpy())
         return found
-
-
-def _cuda_devices() -> list[int]:
-    return [torch.cuda.current_device()] if torch.cuda.is_available() else []

@@ -20,12 +20,12 @@ from equipoise.estimators.saved_model import (
     KINDS,
     REMEDY,
     SavedRecord,
-    checked_rule,
     common_record,
     evidence_from,
     evidence_tensors,
     labels_from_json,
     read_saved,
+    stored_rule,
     write_saved,
 )
 from equipoise.losses import ClassVectorLoss
@@ -127,7 +127,7 @@ def load_model(folder: Path) -> SavedModel:
     if wrong is not None:
         raise InvalidInputError(f"{folder / MODEL} holds NaN or infinity in {wrong!r}; train the model again.")
     several = recipe.multilabel
-    decision = checked_rule(record.decision, classes, path, several=several)
+    decision = stored_rule(record.decision, classes, path, several=several)
     evidence = evidence_from(tensors, len(classes), several=several)
     return SavedModel(record, classes, recipe, network, calibrated, tensors.get("uncertainty"), decision, evidence)
 

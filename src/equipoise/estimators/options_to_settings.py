@@ -1,7 +1,7 @@
 """From the options of :class:`~equipoise.UncertaintyBalancedClassifier` to recipe, curriculum and settings."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +14,7 @@ from equipoise.data.splits import hold_out
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import check_rule
 from equipoise.estimators.training_options import PRESETS, default_sample_level
-from equipoise.losses.registry import loss_builder
+from equipoise.losses.registry import fixed_options, loss_builder
 from equipoise.options import check_options
 from equipoise.training import ArrayData, Curriculum, Recipe, Settings
 from equipoise.training.epoch_order import random_order
@@ -36,19 +36,18 @@ def told(options: "UncertaintyBalancedClassifier", name: str) -> Any:
 
 def _of_the_loss(options: "UncertaintyBalancedClassifier", name: str) -> Any:
     """Return an option as the entry of ``LOSSES`` sets it itself, or as the method does."""
-    fixed = getattr(loss_builder(told(options, "method")), "keywords", {})
+    fixed = fixed_options(loss_builder(told(options, "method")))
     return fixed.get(name, told(options, name))
 
 
 def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
     """Raise an error for invalid or conflicting options before any work is done."""
-    loss_builder(told(options, "method"))
+    check_options(options)
     if options.run_dir is not None and options.random_state is None:
         raise InvalidInputError("run_dir resumes a fit only with the same seed; set random_state as well.")
-    check_options(options)
     if options.backbone is not None and (options.members or 1) > 1:
         raise InvalidInputError(
-            f"members={options.members} are of the network for tables; leave out either members or the backbone."
+            f"members={options.members} needs the network for tables; leave out either members or the backbone."
         )
     if options.decision is not None:
         check_rule(options.decision)
@@ -87,7 +86,7 @@ def held_out_rows(
 
 
 def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mixing: bool) -> Curriculum:
-    """Return the stages of a training of so many epochs, of samples that are mixed or not."""
+    """Return the stages of a training of this many epochs, with or without mixing."""
     stages = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
     given: dict[str, Any] = {stage: getattr(options, name) for stage, name in stages.items()}
     lengths = {stage: length for stage, length in given.items() if length is not None}
@@ -103,20 +102,12 @@ def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mix
 
 
 def settings_for(options: "UncertaintyBalancedClassifier", samples: int, seed: int) -> Settings:
-    """Return the settings of a training on so many samples."""
+    """Return the settings of a training on this many samples: options of the same name, and what they decide."""
+    given = {each.name: getattr(options, each.name) for each in fields(Settings) if hasattr(options, each.name)}
     batch_size = choose_batch_size(samples) if options.batch_size is None else options.batch_size
     length = choose_length(samples, batch_size, options.epochs)
-    return Settings(
-        epochs=length.epochs,
-        epoch_batches=length.epoch_batches,
-        batch_size=batch_size,
-        learning_rate=options.learning_rate,
-        weight_decay=options.weight_decay,
-        seed=seed,
-        passes=options.passes,
-        patience=options.patience if options.early_stopping else None,
-        precision=options.precision,
-    )
+    given |= length._asdict() | {"batch_size": batch_size, "seed": seed}
+    return Settings(**given | {"patience": options.patience if options.early_stopping else None})
 
 
 def recipe_for(

@@ -112,7 +112,7 @@ def evidence_from(tensors: dict[str, Tensor], size: int, *, several: bool) -> Ev
     return Evidence.of_arrays(plain, size, several=several) if found else None
 
 
-def checked_rule(value: Any, classes: NDArray[Any], where: Path, *, several: bool) -> DecisionRule | None:
+def stored_rule(value: Any, classes: NDArray[Any], where: Path, *, several: bool) -> DecisionRule | None:
     """Read the rule of a saved model, and check that it names only the model's classes."""
     if value is None:
         return None

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
-from equipoise.family_names import MarginForm, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
 from equipoise.options import option
+from equipoise.registry_names import MarginForm, MarginRule, MarginSource, Placement, Precision, SampleLevel, loss_names
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper_as_printed": {
@@ -30,7 +30,7 @@ MIXED_NUMBERS = 64
 
 
 def default_sample_level(numbers: int, *, mixable: bool) -> SampleLevel:
-    """Return the sample level for samples of so many numbers, where none is asked for.
+    """Return the sample level for samples of this many numbers, where none is asked for.
 
     Args:
         numbers: of a sample.
@@ -42,7 +42,7 @@ def default_sample_level(numbers: int, *, mixable: bool) -> SampleLevel:
     return "mixing" if numbers >= MIXED_NUMBERS and mixable else "none"
 
 
-def method_names() -> list[str]:
+def loss_and_preset_names() -> list[str]:
     """Return the names of losses and of presets."""
     return [*loss_names(), *PRESETS]
 
@@ -55,7 +55,7 @@ def _one_of(names: Any) -> Callable[[], Collection[str]]:
 class TrainingOptions:
     """Options of every training, shared by the estimator and ``equipoise train``.
 
-    To add one, add a field here, and a line where the estimator uses it.
+    To add one, add a field here, and a line where the estimator uses it; ``Settings`` gets fields of its own by name.
     """
 
     method: str = option(
@@ -64,11 +64,11 @@ class TrainingOptions:
         detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise. ``'paper_as_printed'`` follows the paper "
         "to the letter, whatever the other options say. The estimator also takes a function that builds a loss as "
         "those do.",
-        choices=method_names,
+        choices=loss_and_preset_names,
     )
     epochs: int | None = option(
         None,
-        "Passes over the training samples; default: by their number.",
+        "Passes over the training samples; default: chosen from their number.",
         detail="None takes enough optimiser steps for small data and not too many for large data, divided into 30 "
         "epochs; an epoch may be several passes over the data, or part of one. A few passes over large data are "
         "divided into epochs as well. A warning says if the margins get too few steps.",
@@ -77,7 +77,7 @@ class TrainingOptions:
     )
     batch_size: int | None = option(
         None,
-        "Default: from the number of samples.",
+        "Samples per batch; default: chosen from their number.",
         detail='``history_["chosen"]`` says what was chosen.',
         least=1,
         whole=True,
@@ -94,7 +94,7 @@ class TrainingOptions:
     )
     members: int | None = option(
         None,
-        "Networks trained side by side, whose logits are averaged; default: by the method.",
+        "Networks trained side by side, whose logits are averaged; default: depends on the method.",
         detail="None is 4 for the default method on fewer than 2,000 rows of numbers or features, and 1 for more rows, "
         "other methods, a ``backbone``, the angular form and sample levels from dropout.",
         least=1,
@@ -110,7 +110,7 @@ class TrainingOptions:
     )
     sample_level: SampleLevel | None = option(
         None,
-        "Sample-level uncertainty: none, expected, complement, printed or mixing; default: by their size.",
+        "Sample-level uncertainty: none, expected, complement, printed or mixing; default: by the number of features.",
         detail="``'mixing'`` trains on samples between two classes, see :mod:`equipoise.training.mixing`; the others "
         "are those of ``UncertaintyMarginLoss``. None mixes samples with at least 64 features (encoded columns, "
         "pixels × channels, embedding dimensions) and one label each. It takes ``'none'`` with fewer features, where a "
@@ -124,25 +124,27 @@ class TrainingOptions:
     )
     placement: Placement = option(
         "all",
-        "Margins of all classes, as in the paper's constraint, or of the target alone, as in its loss.",
+        "Margins on all classes (all, the paper's constraint) or on the true class only (target, its loss).",
         choices=_one_of(Placement),
     )
     normalize: bool = option(True, "Normalise class vectors; the paper does not.")
     m_max: float = option(3.0, "The largest margin.", above=1)
     rule: MarginRule = option(
         "log",
-        "Rule from uncertainty to margins: log, or the paper's whole numbers.",
+        "Rule from uncertainty to margins: log, or paper for whole numbers.",
         detail="See ``margins_from_uncertainty``.",
         choices=_one_of(MarginRule),
     )
     passes: int = option(10, "Stochastic forward passes for the uncertainty.", least=2, whole=True)
     softmax_epochs: int | None = option(
-        None, "Epochs of the softmax stage; default: a sixth of them.", least=1, whole=True
+        None, "Epochs of the softmax stage; default: none with margins by counts, else a sixth.", least=1, whole=True
     )
-    class_epochs: int | None = option(None, "Epochs of the class stage; default: half of them.", least=1, whole=True)
+    class_epochs: int | None = option(
+        None, "Epochs of the class stage; default: half, or two thirds without a softmax stage.", least=1, whole=True
+    )
     sample_epochs: int | None = option(
         None,
-        "Epochs of the sample stage; default: a third of them.",
+        "Epochs of the sample stage; default: a third.",
         detail="The paper's last 10.",
         least=1,
         whole=True,

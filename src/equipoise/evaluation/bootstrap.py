@@ -10,11 +10,11 @@ from equipoise.evaluation.metrics import METRICS
 from equipoise.evaluation.tally import Answers, Tally, tally
 
 if TYPE_CHECKING:
-    from equipoise.evaluation.score_record import Scores
+    from equipoise.evaluation.class_metrics import Scores
 
 RESAMPLES, FEWEST_RESAMPLES = 1000, 100
 WORK, MOST_WORK, MOST_ENTRIES = 4 * 10**7, 4 * 10**8, 4 * 10**6
-"""Probabilities processed over all resamples, the same at the fewest resamples, and in memory at a time."""
+"""Limits on the number of probabilities: over all resamples, at the fewest resamples, and in memory at a time."""
 LEVEL = 0.95
 FEW = 10
 """Fewest samples of a class for showing intervals: with fewer, they are too narrow."""
@@ -31,13 +31,16 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
         drawn += score(answers, tally(answers, weights))
     if not drawn:
         return None
-    found: dict[str, Any] = {name: span([metric(each) for each in drawn]) for name, metric in METRICS.items()}
+    found: dict[str, Any] = {name: interval_ends([metric(each) for each in drawn]) for name, metric in METRICS.items()}
     for name, first in vars(drawn[0]).items():
         values = [getattr(each, name) for each in drawn]
         if isinstance(first, float):
-            found[name] = span(values)
+            found[name] = interval_ends(values)
         elif hasattr(first, "deviation"):
-            found[name] = {"mean": span([each.mean for each in values]), "each": span([each.each for each in values])}
+            found[name] = {
+                "mean": interval_ends([each.mean for each in values]),
+                "each": interval_ends([each.each for each in values]),
+            }
     return found
 
 
@@ -71,12 +74,12 @@ def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator
         yield drawn
 
 
-def span(values: Sequence[Any]) -> list[Any]:
+def interval_ends(values: Sequence[Any]) -> list[Any]:
     """Return the range of the middle 95 % of the resamples' scores: [low, high], or one such pair per class.
 
     Resamples with an undefined score do not count; NaN if it is always undefined.
 
-    >>> [round(end, 3) for end in span([0.1, 0.2, 0.3, float("nan")])]
+    >>> [round(end, 3) for end in interval_ends([0.1, 0.2, 0.3, float("nan")])]
     [0.105, 0.295]
     """
     table = np.asarray(values, dtype=np.float64)  # (resamples,) or (resamples, classes)

@@ -1,4 +1,4 @@
-"""Shares with 95 % intervals that hold for few samples: of a share, of sums of shares, of an AUC."""
+"""95 % intervals that hold for few samples: of a share, of sums of shares, of an AUC."""
 
 from typing import Any
 
@@ -83,14 +83,14 @@ def combined(values: Any, low: Any, high: Any, weights: Any) -> tuple[float, flo
 
 
 def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
-    """Widen the interval of a long-run mean to that of the mean of so many new cases.
+    """Widen the interval of a long-run mean to that of the mean of ``cases`` new cases.
 
-    The variance of counts and costs grows with their mean, so each end has the luck of the mean there.
+    The variance of counts and costs grows with their mean, so each end gets the variance of the mean there.
 
     Args:
         estimate: the mean, not negative.
         spread: standard deviation of a single case.
-        cases: how many.
+        cases: number of new cases.
 
     >>> new = for_next(Estimate(100.0, 92.0, 108.0), 96.8, 1000)
     >>> round(new.low), round(new.high)

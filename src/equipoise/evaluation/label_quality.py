@@ -41,7 +41,7 @@ SMALLEST = 1e-12
 
 @dataclass(frozen=True)
 class LabelDoubt:
-    """How likely each label is wrong.
+    """How likely it is that each label is wrong.
 
     Args:
         error: studentised, above 0 if another class fits better than the label; NaN if it cannot be judged.
@@ -98,8 +98,8 @@ def label_doubt(features: ArrayLike, labels: ArrayLike) -> LabelDoubt:
     x, y = np.asarray(features), label_array(labels, "labels")
     if x.ndim != 2 or len(x) != len(y):
         raise InvalidInputError(
-            "features must be (samples, D) and labels (samples,) or (samples, attributes), both of as many rows, got "
-            f"{x.shape} and {y.shape}."
+            "features must be (samples, D) and labels (samples,) or (samples, attributes), with the same number of "
+            f"rows, got {x.shape} and {y.shape}."
         )
     names, places = class_indices(y)
     places = y.astype(np.int64) if y.ndim == 2 else places.astype(np.int64)
@@ -255,5 +255,5 @@ def _spread(errors: Floats, kept: Floats, known: NDArray[np.bool_]) -> float:
 def _with_constant(features: NDArray[Any]) -> Floats:
     rows = np.asarray(features, dtype=np.float64)
     if not np.isfinite(rows).all():
-        raise InvalidInputError("features must be finite, got NaN or infinity; look at the layers that made them.")
+        raise InvalidInputError("features must be finite, got NaN or infinity; check the layers that produced them.")
     return np.hstack((rows, np.ones((len(rows), 1))))

@@ -1,11 +1,31 @@
-"""Metrics derived from scores, by name; precision, recall, F1, G-mean, IBA and BCA are fields of the record itself."""
+"""``METRICS``, derived from the scores and known by name; those of each class are in :mod:`.class_metrics`."""
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.evaluation.score_record import Scores, Spread
+    from equipoise.evaluation.class_metrics import Scores, Spread
+
+SCORE_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "macro F1",
+    "g_mean": "G-mean",
+    "matthews": "Matthews",
+    "auc": "AUC",
+    "micro_auc": "AUC, micro",
+    "macro_average_precision": "average precision",
+    "micro_average_precision": "average precision, micro",
+    "precision_at_k": "precision at k",
+    "recall_at_k": "recall at k",
+    "lift_at_k": "lift at k",
+    "brier": "Brier score",
+    "log_loss": "log loss",
+    "expected_cost": "expected cost",
+    "calibration.ece": "calibration error",
+}
+"""Scores of all classes together, as :func:`score_at` takes them, and their names in tables."""
 
 
 def worst_recall(found: "Scores") -> float:
@@ -33,7 +53,7 @@ def recall_at_k(found: "Scores") -> float:
 
 
 def lift_at_k(found: "Scores") -> float:
-    """Return how many times more common a class is among the k samples ranked first than overall; averaged likewise."""
+    """Return how much more common a class is among the k samples ranked first; averaged like ``precision_at_k``."""
     return math.nan if found.top is None else _of_rarer(found, found.top.lift)
 
 
@@ -55,6 +75,18 @@ def _of_rarer(found: "Scores", values: "Spread | None") -> float:
         return values.mean
     first, last = found.support
     return values.each[0 if first < last else 1]
+
+
+def score_at(scores: Any, name: str) -> Any:
+    """Return a score of ``Scores.as_dict``, or its interval; None where there is none.
+
+    >>> found = {"f1": {"mean": 0.5, "deviation": 0.1}, "brier": 0.2}
+    >>> score_at(found, "f1"), score_at(found, "f1.deviation"), score_at(found, "auc")
+    (0.5, 0.1, None)
+    """
+    for part in name.split("."):
+        scores = scores.get(part) if isinstance(scores, Mapping) else None
+    return scores.get("mean") if isinstance(scores, Mapping) else scores
 
 
 METRICS: dict[str, Callable[["Scores"], float]] = {

@@ -20,12 +20,12 @@ class Outcome:
     """The results of a threshold for ``cases`` cases, each with its 95 % interval.
 
     Args:
-        found, missed: cases of the class that are named as such, and that are not.
-        alarms: other cases that are named.
-        reviews: all cases that are named.
+        found, missed: cases of the class that are flagged, and that are not.
+        alarms: other cases that are flagged.
+        reviews: all cases that are flagged.
         cost: of misses and false alarms.
-        recall, alarm_rate: share of the class's cases, and of the others, that are named.
-        precision: share of the named cases that belong to the class; None if none is named.
+        recall, alarm_rate: share of the class's cases, and of the others, that are flagged.
+        precision: share of the flagged cases that belong to the class; None if none is flagged.
     """
 
     found: Estimate
@@ -44,8 +44,8 @@ class OperatingPoints:
 
     Args:
         positives, negatives: number of samples of the class and of all others.
-        thresholds: a sample is named if its score is at least this, (points,); the first, 2, names none.
-        found, alarms: number of named positives and negatives, (points,).
+        thresholds: a sample is flagged if its score is at least this, (points,); the first, 2, flags none.
+        found, alarms: number of flagged positives and negatives, (points,).
     """
 
     positives: int
@@ -60,17 +60,17 @@ class OperatingPoints:
         return self.positives / (self.positives + self.negatives)
 
     def place(self, threshold: float, *, prevalence: float | None = None, budget: float = 1.0) -> int:
-        """Return the lowest point at or above the threshold that names at most a share of ``budget`` of the cases.
+        """Return the index of the lowest point at or above the threshold that flags at most ``budget`` of the cases.
 
         Args:
-            threshold: of the score.
-            prevalence: of the class among the cases; None takes that of the samples.
-            budget: share of the cases.
+            threshold: a score.
+            prevalence: prevalence of the class among the cases; None takes that of the samples.
+            budget: maximum share of the cases to flag.
         """
         share = self.prevalence if prevalence is None else prevalence
         named = share * self.found / self.positives + (1 - share) * self.alarms / self.negatives
         allowed = (self.thresholds >= threshold) & (named <= budget + 1e-12)
-        return int(np.flatnonzero(allowed)[-1])  # the first point, which names none, is always allowed
+        return int(np.flatnonzero(allowed)[-1])  # the first point, which flags none, is always allowed
 
     def outcome(self, place: int, *, prevalence: float, miss: float, cases: float = 1000) -> Outcome:
         """Return the results of a point for ``cases`` cases at another prevalence of the class.
@@ -140,7 +140,7 @@ def operating_points(own: NDArray[np.bool_], score: NDArray[Any], *, most: int =
 def against_strongest(probabilities: NDArray[Any], place: int) -> Floats:
     """Return p / (p + the largest of the other classes' probabilities), (samples,); with two classes, p itself.
 
-    A class whose misses cost ``miss`` times as much as every other error is named exactly where this reaches
+    A class whose misses cost ``miss`` times as much as every other error is predicted exactly where this reaches
     :func:`cost_threshold`: there its probability times the cost exceeds that of every other class.
     """
     own = probabilities[:, place].astype(np.float64)
@@ -149,7 +149,7 @@ def against_strongest(probabilities: NDArray[Any], place: int) -> Floats:
 
 
 def cost_threshold(miss: float, *, prior: float, prevalence: float) -> float:
-    """Return the score from which naming the class costs less on average than not naming it.
+    """Return the score from which predicting the class costs less on average than not predicting it.
 
     Args:
         miss: cost of a missed case, in false alarms.

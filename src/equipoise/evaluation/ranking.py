@@ -79,8 +79,9 @@ def ranking_sums(
 def _ranked(
     own: NDArray[np.bool_], probability: NDArray[Any], drawn: NDArray[np.float32], k: int, most: int | None
 ) -> Floats:
-    """Step down through the probabilities (samples, columns), ties in one step; return AUC, average precision
-    and hits at k, (3, resamples).
+    """Step down through the probabilities (samples, columns), ties in one step.
+
+    Returns AUC, average precision and hits at k, (3, resamples).
     """
     new, every = _steps(own, probability, drawn, most)
     found, passed = new.cumsum(0), every.cumsum(0)

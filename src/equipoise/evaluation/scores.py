@@ -12,8 +12,8 @@ from equipoise.data.labels import label_array, label_places
 from equipoise.data.summary import GROUPS, class_groups
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.bootstrap import bootstrap_intervals
+from equipoise.evaluation.class_metrics import Scores, scored
 from equipoise.evaluation.intervals import known_mean
-from equipoise.evaluation.score_record import Scores, scored
 from equipoise.evaluation.tally import Answers, Tally, tally
 
 CONFUSION_CLASSES = 1000

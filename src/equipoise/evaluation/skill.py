@@ -79,10 +79,10 @@ def skill(
 
 
 def with_bootstrap(found: Skill, intervals: Mapping[str, Any] | None) -> Skill:
-    """Take the AUC's bootstrap intervals, which the scores have, where every class has samples enough for them.
+    """Return the skill with bootstrap intervals of the AUC from the scores, if every class has enough samples for them.
 
     Args:
-        intervals: of ``Scores``, or as a JSON file keeps them; None where there are none.
+        intervals: those of ``Scores``, or from a JSON file; None if there are none.
     """
     area = (intervals or {}).get("auc") or {}
     each = np.array(area.get("each") or (), dtype=np.float64)
@@ -102,8 +102,9 @@ def skill_of_counts(
     *,
     order: tuple[Floats, Floats] | None = None,
 ) -> Skill:
-    """Compute skill from counts (classes,): correct predictions, samples and predictions of each class; ``order`` has
-    the AUC and the average precision.
+    """Compute skill from counts (classes,): correct predictions, samples and predictions of each class.
+
+    ``order`` has the AUC and the average precision.
     """
     from scipy.special import ndtr
     from scipy.stats import hypergeom

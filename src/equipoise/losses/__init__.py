@@ -1,8 +1,9 @@
 """Losses as heads: features in, a scalar out."""
 
+from equipoise.losses.added_margin import CosineMarginLoss, feature_scale, ldam_margins
 from equipoise.losses.class_vector_loss import ClassVectorLoss
 from equipoise.losses.class_weights import effective_number_weights, inverse_frequency_weights
-from equipoise.losses.cosine_margin import CosineMarginLoss, feature_scale, ldam_margins
+from equipoise.losses.cosen import CoSenLoss
 from equipoise.losses.logit_losses import LogitLoss, adjust_logits
 from equipoise.losses.psi import psi, shifted_cosine
 from equipoise.losses.registry import LOSSES
@@ -11,6 +12,7 @@ from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 __all__ = [
     "LOSSES",
     "ClassVectorLoss",
+    "CoSenLoss",
     "CosineMarginLoss",
     "LogitLoss",
     "UncertaintyMarginLoss",

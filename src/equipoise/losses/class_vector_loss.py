@@ -1,9 +1,12 @@
-"""The base class of all losses: class vectors, checks, weights and the reduction. A subclass adds only its formula."""
+"""The base class of all losses: class vectors, checks, weights, and the sum over several labels (attributes).
+
+A subclass adds only its formula.
+"""
 
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import torch
 import torch.nn.functional as F
@@ -21,13 +24,35 @@ Formula = Callable[[Tensor, Tensor], Tensor]
 """From features (batch, D) and target to one loss per sample."""
 
 
+class Shard(Protocol):
+    """The samples of all processes as one of them sees them, where processes divide the classes.
+
+    ``here`` are the samples whose class it has, ``place`` is that class among its own.
+    """
+
+    here: Tensor
+    place: Tensor
+
+    def gathered(self, own: Tensor) -> Tensor:
+        """Return every process's rows, one after the other."""
+        ...
+
+    def summed(self, own: Tensor) -> Tensor:
+        """Return the sum over the processes, detached."""
+        ...
+
+    def largest(self, own: Tensor) -> Tensor:
+        """Return the maximum over the processes, detached."""
+        ...
+
+
 class ClassVectorLoss(nn.Module):
     """Class vectors w_j and a loss in one: ``loss(features, target)`` trains, ``loss.logits(features)`` predicts.
 
     Half-precision features are widened to float32, even under autocast: bfloat16 is too coarse for angles.
 
     Args:
-        in_features: D, the length of a feature vector; with ``members`` that of all of theirs, one after the other.
+        in_features: D, the length of a feature vector; with ``members``, the total length of theirs.
         classes: C; with ``multilabel`` the number of attributes, each a two-class problem with its own pair of
             class vectors.
         multilabel: targets are 0/1 of shape (batch, attributes) instead of labels of shape (batch,).
@@ -134,8 +159,10 @@ class ClassVectorLoss(nn.Module):
         return logits
 
     def member_logits(self, features: Tensor) -> Tensor:
-        """Return what :meth:`project` is the mean of: each member's logits for features (batch, D) after
-        :meth:`dropped`, (members, batch, classes) or (members, batch, attributes, 2); of one member :meth:`project`.
+        """Return the logits of each member, whose mean is :meth:`project`.
+
+        For features (batch, D) after :meth:`dropped` they are (members, batch, classes) or (members, batch, attributes,
+        2); for a single member, those of :meth:`project`.
         """
         if self.members == 1:
             return self.project(features)
@@ -144,7 +171,7 @@ class ClassVectorLoss(nn.Module):
         return found if self.bias is None else found + self.bias.to(features.dtype).view(self.class_shape)
 
     def by_member(self, target: Tensor) -> Tensor:
-        """Return a target, (batch,) or (batch, attributes), once for each member if there are several."""
+        """Return a target, (batch,) or (batch, attributes), repeated for each member if there are several."""
         return target if self.members == 1 else target.expand(self.members, *target.shape)
 
     def over_members(self, losses: Tensor) -> Tensor:
@@ -157,12 +184,12 @@ class ClassVectorLoss(nn.Module):
         Args:
             features: (batch, D).
             target: labels (batch,), or 0/1 of shape (batch, attributes).
-            sample_weight: weight of each sample, (batch,), not negative; None weighs each 1.
+            sample_weight: weight of each sample, (batch,), not negative; None gives each weight 1.
         """
         return self.evaluate(self.sample_losses, features, target, sample_weight)
 
     def evaluate(self, formula: Formula, features: Tensor, target: Tensor, sample_weight: Tensor | None) -> Tensor:
-        """Check the input, apply the formula in full precision, then weigh and reduce."""
+        """Check the input, apply the formula in full precision, then weight and reduce."""
         features = self.checked_features(features)
         target, weight = self.checked_target(target, len(features)), self._checked_weight(sample_weight, len(features))
         with full_precision(features):
@@ -173,12 +200,12 @@ class ClassVectorLoss(nn.Module):
         raise InvalidInputError(f"{type(self).__name__} has no formula; use a loss of equipoise.losses.LOSSES.")
 
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:  # noqa: ARG002
-        """Return the loss of mixed samples: weight · loss of both labels, its sum divided by the samples.
+        """Return the loss of mixed samples: the sum of weight · loss over both labels, divided by the batch size.
 
         Args:
-            features: (batch, D), of the mixed samples.
-            labels: of each sample and of its partner, as ``target`` in :meth:`forward`.
-            weights: of these labels, (batch,) each.
+            features: features of the mixed samples, (batch, D).
+            labels: labels of each sample and of its partner, each like ``target`` in :meth:`forward`.
+            weights: weights of these labels, (batch,) each.
         """
         raise InvalidInputError(
             f"{type(self).__name__} does not support mixing; use UncertaintyMarginLoss(sample_level='mixing')."
@@ -186,17 +213,17 @@ class ClassVectorLoss(nn.Module):
 
     @property
     def driven_by_curriculum(self) -> bool:
-        """True if the margins get their strength from a :class:`equipoise.training.Curriculum` only."""
+        """True if only a :class:`equipoise.training.Curriculum` sets the strength of the margins."""
         return False
 
     @property
     def margin_range(self) -> tuple[float, float]:
-        """The margin that has no effect, and the one the head was built with."""
+        """The margin without effect, and the margin that the head was built with."""
         return 0.0, 0.0
 
     @property
     def own_strength(self) -> float:
-        """The margin strength the head was built with; 0 leaves it to a curriculum."""
+        """The margin strength that the head was built with; 0 leaves it to a curriculum."""
         return 0.0
 
     @property
@@ -206,7 +233,12 @@ class ClassVectorLoss(nn.Module):
 
     @property
     def mixes_samples(self) -> bool:
-        """True if a curriculum mixes samples for it, see :mod:`equipoise.training.mixing`."""
+        """True if a curriculum mixes samples for this loss, see :mod:`equipoise.training.mixing`."""
+        return False
+
+    @property
+    def divisible(self) -> bool:
+        """True if processes can divide the classes: the loss is the softmax loss of :meth:`shard_logits`."""
         return False
 
     def clear_margins(self) -> None:
@@ -219,13 +251,26 @@ class ClassVectorLoss(nn.Module):
         )
 
     def met_features(self, features: Tensor) -> Tensor:
-        """Return features (batch, D) as a stochastic pass has them in front of dropout and class vectors."""
+        """Return features (batch, D) as a stochastic pass sees them before dropout and class vectors."""
         return features
 
-    def aimed_prior(self, prior: Tensor) -> Tensor:
-        """Return the class prior that the logits are aimed at, ∝ prior · class weight: (classes,) or (attributes, 2).
+    def training_features(self, features: Tensor) -> Tensor:
+        """Return features (batch, D) as the class vectors meet them in training."""
+        return self.dropped(features)
 
-        Formulas that favour some classes override this; probabilities are converted from this prior to any other.
+    def shard_logits(self, features: Tensor, undropped: Tensor, shard: Shard) -> Tensor:  # noqa: ARG002
+        """Return the logits of all processes' samples for the classes of this one, with margins: (samples, classes).
+
+        Args:
+            features: :meth:`training_features` of all samples, (samples, D).
+            undropped: features of this process's own samples, (batch, D).
+        """
+        return self.project(features)
+
+    def aimed_prior(self, prior: Tensor) -> Tensor:
+        """Return the class prior that the logits aim at, ∝ prior · class weight: (classes,) or (attributes, 2).
+
+        Override this in losses that favour some classes; probabilities are converted from this prior to any other.
 
         Args:
             prior: shares of the training samples, all above 0, (classes,) or (attributes, 2).
@@ -240,7 +285,7 @@ class ClassVectorLoss(nn.Module):
         return aimed / aimed.sum(-1, keepdim=True)
 
     def set_progress(self, share: float) -> None:
-        """Note the ``share`` of the epochs completed, in [0, 1]; for losses with stages."""
+        """Set the ``share`` of the epochs completed, in [0, 1], for losses with stages."""
 
     def reduce(self, losses: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """Apply class and sample weights, then the reduction."""

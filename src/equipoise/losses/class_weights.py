@@ -33,7 +33,7 @@ def effective_number_weights(class_counts: Tensor, beta: float = 0.9999) -> Tens
 
     Args:
         class_counts: training samples per class, (classes,), or (attributes, 2).
-        beta: β in [0, 1); 0 weighs all classes equally, towards 1 the weights approach 1/n_c.
+        beta: β in [0, 1); 0 weights all classes equally, and the weights approach 1/n_c as β approaches 1.
 
     >>> effective_number_weights(torch.tensor([90.0, 10.0]), beta=0.99)
     tensor([0.2768, 1.7232])

@@ -160,7 +160,7 @@ def neutral_prior(criterion: Criterion, class_counts: Tensor | None, shape: tupl
 
     .. math:: \sum_y \pi_y \, \nabla_z L(z, y) \big|_{z = 0} = 0, \qquad \sum_y \pi_y = 1
 
-    For a criterion that treats all classes alike it is uniform; a shift of the logits (logit adjustment, VS) or class
+    It is uniform for a criterion that treats all classes alike; a shift of the logits (logit adjustment, VS) or class
     weights move it. So no criterion, including yours, has to declare what it compensates for.
 
     Args:
@@ -229,6 +229,10 @@ class LogitLoss(ClassVectorLoss):
             criterion(trial, trial[..., 0].long(), self.class_counts).shape != trial.shape[:-1]
         ):  # or it raises an error that says what it needs
             raise InvalidInputError("criterion must return one loss per sample; do not reduce in it.")
+
+    @property
+    def divisible(self) -> bool:
+        return self.criterion is cross_entropy
 
     def aimed_prior(self, prior: Tensor) -> Tensor:
         return super().aimed_prior(prior / neutral_prior(self.criterion, self.class_counts, self.class_shape).to(prior))

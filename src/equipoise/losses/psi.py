@@ -5,7 +5,8 @@ Both margin functions here read one curve at two angles. The curve is
 .. math:: g(\theta) = (-1)^r \cos\theta - 2r, \qquad r = \lfloor \theta / \pi \rfloor,
 
 the cosine continued downwards: continuous and decreasing for every θ ≥ 0. The paper's multiplicative
-margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m). :func:`angular_logits` applies ψ in the loss.
+margin is ψ(α) = g(mα), ArcFace's additive one is g(α + m). :func:`angular_logits` applies ψ in the loss. The paper's
+expansion of cos(mα) holds only for whole m: ``tests/reference/losses.py`` has it, this module does not need it.
 """
 
 import math

@@ -1,13 +1,15 @@
 """``LOSSES``, where a new loss is one line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from equipoise.losses import logit_losses
-from equipoise.losses.angular_margin import l_softmax, sphereface
+from equipoise.losses.added_margin import CosineMarginLoss
 from equipoise.losses.class_vector_loss import ClassVectorLoss
-from equipoise.losses.cosine_margin import CosineMarginLoss
+from equipoise.losses.cosen import CoSenLoss
 from equipoise.losses.logit_losses import LogitLoss
+from equipoise.losses.multiplied_margin import l_softmax, sphereface
 from equipoise.losses.uncertainty_margin import UncertaintyMarginLoss
 from equipoise.options import check_choice
 
@@ -21,6 +23,7 @@ LOSSES: dict[str, LossBuilder] = {
     "balanced_softmax": partial(LogitLoss, criterion=logit_losses.balanced_softmax),
     "logit_adjustment": partial(LogitLoss, criterion=logit_losses.logit_adjustment),
     "vs": partial(LogitLoss, criterion=logit_losses.vector_scaling),
+    "cosen": CoSenLoss,
     "am_softmax": partial(CosineMarginLoss, kind="am_softmax"),
     "arcface": partial(CosineMarginLoss, kind="arcface"),
     "l_softmax": l_softmax,
@@ -41,3 +44,13 @@ def loss_builder(method: str | LossBuilder) -> LossBuilder:
         return method
     check_choice("method", method, LOSSES)
     return LOSSES[method]
+
+
+def fixed_options(builder: LossBuilder) -> Mapping[str, Any]:
+    """Return the options that an entry of ``LOSSES`` sets itself.
+
+    >>> dict(fixed_options(LOSSES["arcface"]))
+    {'kind': 'arcface'}
+    """
+    fixed: Mapping[str, Any] = getattr(builder, "keywords", {})  # of a partial
+    return fixed

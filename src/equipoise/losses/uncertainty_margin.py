@@ -5,22 +5,29 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.family_names import MarginForm, Placement, SampleLevel
-from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, full_precision
+from equipoise.losses.class_vector_loss import ClassVectorLoss, Reduction, Shard, full_precision
 from equipoise.losses.class_weights import ClassWeight
 from equipoise.losses.psi import angular_logits
-from equipoise.losses.sample_level_logits import closed_probability, expected_logits, weighted_true_logit
+from equipoise.losses.sample_level_logits import (
+    closed_probability,
+    expected_logits,
+    shard_probability,
+    shard_variance,
+    weighted_true_logit,
+)
 from equipoise.losses.softmax_loss import member_products, softmax_loss
 from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.options import check_choice
+from equipoise.registry_names import MarginForm, Placement, SampleLevel
 from equipoise.tensor_checks import numeric_tensor
 from equipoise.uncertainty.sample_level import ErrorMoments, dropout_error_variance, given_moments, strongest_rival
 
 LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
-"""Buffers that may be set at any time, and the minimum of each."""
+"""Buffers that may be set at any time, with their minima."""
 
 
 def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
@@ -29,7 +36,7 @@ def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor
 
 
 class UncertaintyMarginLoss(ClassVectorLoss):
-    """The paper's loss with its class vectors; plain softmax until ``margins`` and ``strength`` are set.
+    """The paper's loss with its class vectors; it is plain softmax until ``margins`` and ``strength`` are set.
 
     Args:
         in_features, classes: D, the length of a feature vector, and C.
@@ -42,9 +49,9 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             logit by F̂, the probability of a mistake. Each of these needs σ_E²: from ``dropout`` in closed form, or
             from ``error`` in the call. ``"mixing"`` asks the training loop to mix samples (see
             :mod:`equipoise.training.mixing`); the formula stays that of the class level.
-        kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less tempers it.
-        margin, strength: what ``margins`` and ``strength`` below start from. A ``strength`` above 0 is kept as it is;
-            at 0 the margins are left to a curriculum (``driven_by_curriculum``).
+        kappa: κ of ``"expected"``; ½ is the bound on the expected loss, less weakens it.
+        margin, strength: initial values of ``margins`` and ``strength`` below. A ``strength`` above 0 is kept; at 0 a
+            curriculum sets the margins (``driven_by_curriculum``).
         multilabel, dropout, members, class_counts, class_weight, reduction: as in :class:`ClassVectorLoss`. Several
             members have additive margins, and no sample level but ``"mixing"``.
 
@@ -106,8 +113,8 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         check_choice("sample_level", sample_level, get_args(SampleLevel))
         if members > 1 and (form != "additive" or sample_level not in ("none", "mixing")):
             raise InvalidInputError(
-                f"several members have form='additive' and sample_level='none' or 'mixing', got {form!r} and "
-                f"{sample_level!r}; take members=1 for these."
+                f"several members need form='additive' and sample_level='none' or 'mixing', got {form!r} and "
+                f"{sample_level!r}; use members=1 with these."
             )
         if not (kappa >= 0 and math.isfinite(kappa)):
             raise InvalidInputError(
@@ -145,6 +152,10 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     @property
     def mixes_samples(self) -> bool:
         return self.sample_level == "mixing"
+
+    @property
+    def divisible(self) -> bool:
+        return True
 
     def clear_margins(self) -> None:
         self.set_strength(0.0, sample_strength=0.0)
@@ -186,8 +197,8 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         return self.evaluate(partial(self.sample_losses, error=error), features, target, sample_weight)
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
-        vectors = self._training_vectors(features)
-        adjusted = self._margin_logits(self.dropped(features), vectors, target).unflatten(-1, self.class_shape)
+        vectors = self.training_vectors(features)
+        adjusted = self.margin_logits(self.dropped(features), vectors, target).unflatten(-1, self.class_shape)
         if self.sample_level not in ("none", "mixing") and self.sample_strength.item() > 0:
             grouped = vectors.detach().view(*self.class_shape, -1)
             adjusted = self._with_sample_level(adjusted, features.detach(), grouped, target, error)
@@ -197,16 +208,16 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         features = self.checked_features(features)
         target, weight = self.checked_target(torch.cat(labels), 2 * len(features)), torch.cat(weights)
         with full_precision(features):
-            vectors, seen = self._training_vectors(features), self.dropped(features)
-            adjusted = rival = self._margin_logits(seen, vectors, target[: len(seen)])
+            vectors, seen = self.training_vectors(features), self.dropped(features)
+            adjusted = rival = self.margin_logits(seen, vectors, target[: len(seen)])
             if self.placement == "target":  # margins differ by the label
-                rival = self._margin_logits(seen, vectors, target[len(seen) :])
+                rival = self.margin_logits(seen, vectors, target[len(seen) :])
             both = torch.cat((adjusted, rival), -2).unflatten(-1, self.class_shape)
             losses = self.over_members(softmax_loss(both, self.by_member(target)))
             loss = self.reduce(losses, target, weight)
         return loss * (weight.to(loss.dtype).sum() / len(features)) if self.reduction == "mean" else loss
 
-    def _training_vectors(self, features: Tensor) -> Tensor:
+    def training_vectors(self, features: Tensor) -> Tensor:
         """Return class vectors in the features' type, each member's of unit length or clamped."""
         vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
         if self.normalize:
@@ -215,8 +226,14 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         longest = torch.finfo(vectors.dtype).max ** 0.4
         return vectors.clamp(-longest, longest)
 
-    def _margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        """Return logits with their margins: (batch, outputs), or (members, batch, outputs)."""
+    def margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
+        """Return logits with their margins: (batch, outputs), or (members, batch, outputs).
+
+        Args:
+            features: (batch, D), after dropout.
+            vectors: from :meth:`training_vectors`.
+            target: labels; −1 for a class that the head lacks, as when processes divide the classes.
+        """
         if self.strength.item() == 0:
             return member_products(features, vectors, self.members)  # exactly softmax
         margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
@@ -224,15 +241,31 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             return additive_margin(member_products(features, vectors, self.members), margins, strength)
         return angular_logits(features, vectors, margins, strength, unit=self.normalize)
 
+    def shard_logits(self, features: Tensor, undropped: Tensor, shard: Shard) -> Tensor:
+        vectors, labels = self.training_vectors(features), torch.full((len(features),), -1, device=features.device)
+        logits = self.margin_logits(features, vectors, labels.index_put((shard.here,), shard.place))
+        if self.sample_level in ("none", "mixing") or self.sample_strength.item() == 0:
+            return logits
+        if self.dropout.p == 0:
+            raise InvalidInputError(f"sample_level={self.sample_level!r} needs dropout above 0 for its closed form.")
+        every, true = shard.gathered(undropped.detach()), (shard.here, shard.place)
+        if self.sample_level == "expected":
+            variance = shard_variance(every, vectors.detach(), shard, rate=self.dropout.p)
+            return expected_logits(logits, variance, kappa=self.sample_strength.item() * self.kappa)
+        probability = shard_probability(every, vectors.detach(), shard, rate=self.dropout.p)
+        share = self.sample_strength.to(logits.dtype)
+        return logits.index_put(true, weighted_true_logit(self.sample_level, logits[true], probability, share))
+
     def _placed_margins(self, target: Tensor) -> Tensor:
         """Return every class's margin, (outputs,), or the true class's and 1 for its rivals, (batch, outputs)."""
         margins = self.margins.flatten()
         if self.placement == "all":
             return margins
-        own = target.unsqueeze(-1)  # the true classes' columns
         if self.multilabel:
-            own = target + 2 * torch.arange(self.classes, device=target.device)
-        return torch.ones(len(target), len(margins), device=own.device).scatter(-1, own, margins.float()[own])
+            true = F.one_hot(target, 2).flatten(1).bool()
+        else:
+            true = target.unsqueeze(-1) == torch.arange(self.classes, device=target.device)
+        return torch.where(true, margins, 1.0)
 
     def _with_sample_level(
         self, adjusted: Tensor, features: Tensor, vectors: Tensor, target: Tensor, error: ErrorMoments | None

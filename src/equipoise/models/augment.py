@@ -9,8 +9,9 @@ LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: perceived brightness of red, green
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, mirrored: Tensor) -> Tensor:
-    """Move each image down and right by whole pixels, (batch,) each and smaller than the side, reflect its border into
-    the gap, and mirror it where ``mirrored`` says so.
+    """Move each image down and right, reflect its border into the gap, and mirror it if ``mirrored``.
+
+    It moves by whole pixels, (batch,) each and smaller than the side.
     """
     height, width = x.shape[-2:]
     rows = _reflected(torch.arange(height, device=x.device) - down[:, None], height)  # (batch, height)

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import HUGGING_FACE, TIMM
 from equipoise.models.efficientnet_lite import EfficientNetLite
 from equipoise.models.lenet import LeNet
-from equipoise.models.other_libraries import from_hugging_face, from_timm
 from equipoise.models.pretrained_weights import MisfitError, load_weights, packaged_weights
 from equipoise.models.resnet import resnet18, resnet32, resnet50, se_resnet50
+from equipoise.models.timm_and_hugging_face import from_hugging_face, from_timm
 from equipoise.models.vgg import VGG16
+from equipoise.registry_names import HUGGING_FACE, TIMM
 
 BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "lenet": LeNet,

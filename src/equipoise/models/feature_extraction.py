@@ -95,7 +95,7 @@ def _features(pixels: NDArray[np.uint8], backbone: nn.Module) -> NDArray[np.floa
         raise InvalidInputError(f"the backbone must give (images, features), got the shape {tuple(features.shape)}.")
     found: NDArray[np.float32] = features.to("cpu", torch.float32).numpy()
     if not np.isfinite(found).all():
-        raise InvalidInputError("the backbone gave features that are not finite; check its weights.")
+        raise InvalidInputError("the backbone returned non-finite features; check its weights.")
     return found
 
 

@@ -31,6 +31,8 @@ class ImageBackbone(nn.Module):
     torch.Size([2, 64])
     """
 
+    takes_bytes = True  # and scales them itself
+
     def __init__(
         self, input: nn.Module, body: nn.Module, top: nn.Module | None = None, *, body_rate: float = 1.0
     ) -> None:
@@ -73,7 +75,7 @@ class ImageInput(nn.Module):
     Args:
         channels: what the next layer takes, 1 or 3; grey images become three equal channels for a network of three.
         mean: of each channel, on the scale of [0, 1]; None is 0 until :meth:`fit`.
-        std: likewise; None is 1.
+        std: of each channel, on the same scale; None is 1.
         augment: what happens to the images in training, or None.
 
     >>> images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 1, 4, 4)
@@ -110,8 +112,10 @@ class ImageInput(nn.Module):
         return cls(3, mean=IMAGENET_MEAN, std=IMAGENET_STD, augment=augment)
 
     def fit(self, images: Any) -> "ImageInput":
-        """Set mean and std from images (n, channels, height, width), in memory or on disk; from 2,048 spread evenly
-        over them when there are more. For a network of one channel, colour images count as their average."""
+        """Set mean and std from images (n, channels, height, width), in memory or on disk.
+
+        Uses at most 2,048 of them, spread evenly. For a network of one channel, colour images count as their average.
+        """
         colour_to_grey = self.channels == 1 and len(images.shape) == 4 and images.shape[1] == 3
         self._check((len(images), 1, *images.shape[2:]) if colour_to_grey else tuple(images.shape))
         rows = np.unique(np.linspace(0, len(images) - 1, min(len(images), IMAGES_TO_FIT)).round().astype(np.intp))

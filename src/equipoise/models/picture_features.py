@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.columns.pictures import Pictures
-from equipoise.data.images.check import verify
+from equipoise.data.images.check import check_files
 from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.folder import usual_side
-from equipoise.data.images.lazy import Images
+from equipoise.data.images.images_on_disk import Images
 from equipoise.data.samples import Progress
 from equipoise.models.backbones import has_weights
 from equipoise.models.feature_extraction import extract_features
@@ -93,7 +93,7 @@ def _looked_at(files: set[str]) -> tuple[FileTable | None, NDArray[np.int64], di
     if not there:
         return None, np.zeros(0, dtype=np.int64), reasons
     table = FileTable.of("", there)
-    verified = verify(table)
+    verified = check_files(table)
     good = np.flatnonzero(verified.reasons == "")
     reasons |= {there[row]: str(verified.reasons[row]) for row in np.flatnonzero(verified.reasons != "")}
     known = replace(table, digests=verified.digests).take(good) if len(good) else None

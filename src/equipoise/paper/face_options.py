@@ -28,7 +28,7 @@ class AlignmentOptions:
     side: int = option(SIDE, "Side of the aligned faces in pixels.", flags=("--size",), least=16, most=1024, whole=True)
     lenient: bool = option(
         False,
-        "Accept less certain faces where none is found: every image is known to show one.",
+        "Accept less certain faces where none is found; use it if every image is known to show one.",
         flags=("--lenient",),
     )
     steadied: bool = False  # folders of earlier versions are not
@@ -51,13 +51,13 @@ class VerifyOptions:
     images: Path | None = option(None, "The folder, or an archive, of the faces.")
     model: Path | None = option(None, "Use an ONNX face recogniser instead of RUN, such as one for 112×112 pixels.")
     embeddings: Path | None = option(None, "Use stored features instead of RUN: a .npz file with names and embeddings.")
-    protocol: Protocol | None = option(None, "How the pairs are written; default by the file.")
+    protocol: Protocol | None = option(None, "Format of the pairs; default: inferred from the file.")
     skip_missing: bool = option(False, "Leave out pairs whose images are missing.", flags=("--skip-missing",))
-    frames: int | None = option(None, "Most frames per video, spread evenly; default all.", least=1, whole=True)
+    frames: int | None = option(None, "Maximum number of frames per video, evenly spaced.", least=1, whole=True)
     count: int = option(PAIRS, "Pairs to draw with --protocol folder.", least=20, whole=True)
-    seed: int = option(0, "Of that draw.", least=0, whole=True)
+    seed: int = option(0, "Seed of that draw.", least=0, whole=True)
     layer: Layer = option(
-        "pooled", "Features of a run after the pooling, as in the paper, or the last before the classes."
+        "pooled", "Features of a run: after the pooling, as in the paper, or the last before the class vectors."
     )
     flip: bool = option(True, "Average with the features of the mirror image.")
     roc: Path | None = option(None, "Write the ROC into a .csv, .png or .svg file.")

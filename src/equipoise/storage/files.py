@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 from equipoise.errors import EquipoiseError, InvalidInputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 DAMAGE = (
     ArithmeticError,
@@ -38,9 +38,6 @@ DAMAGE = (
     zlib.error,
 )
 """Exceptions raised by malformed input: values of a wrong type, length or size."""
-
-MOST_PACKED = 8
-"""Largest ratio of unpacked to packed size for arrays of probabilities, labels and sets of classes."""
 
 OURS = re.compile(r"\.\d+(-[0-9a-f]{8})?\.part$")
 """Suffix of a file that is being written: its process and an unpredictable part."""
@@ -258,26 +255,6 @@ def foreign_files(where: Path, remedy: str) -> Iterator[None]:
         raise
     except DAMAGE as error:
         raise InvalidInputError(f"{where} is damaged, or its parts contradict each other; {remedy}.") from error
-
-
-def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, "NDArray[Any]"]:
-    """Read an untrusted ``.npz`` file without pickles and within ``most_bytes``, by default what an honest file of its
-    size may hold."""
-    import numpy as np  # takes a tenth of a second; commands check their arguments before that
-
-    try:
-        check_plain(path)
-        most_bytes = max(most_bytes, MOST_PACKED * path.stat().st_size)
-        with zipfile.ZipFile(path) as archive:
-            if sum(info.file_size for info in archive.infolist()) > most_bytes:
-                raise InvalidInputError(f"{path} holds more than {most_bytes:,} bytes; {remedy}.")
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
-            return {name: np.asarray(stored[name]) for name in stored.files}
-    except EquipoiseError:
-        raise
-    except (OSError, *DAMAGE) as error:
-        reason = getattr(error, "strerror", None) or "damaged, or not arrays of numbers"
-        raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
 
 
 def cache_folder() -> Path:

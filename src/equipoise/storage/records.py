@@ -84,11 +84,8 @@ def _sentence(said: str) -> str:
     elif reason.startswith("Invalid enum value"):
         reason = "not one of the allowed values"
     else:
-        reason = re.sub(r"`([^`]*)`", lambda kinds: " or ".join(map(_worded, kinds[1].split(" | "))), reason)
+        worded = lambda kinds: " or ".join(WORDS.get(kind, kind) for kind in kinds[1].split(" | "))  # noqa: E731
+        reason = re.sub(r"`([^`]*)`", worded, reason)
         reason = reason[0].lower() + reason[1:]
     place = place.lstrip(".")
     return f"has no valid field {place!r}: {reason}" if place else f"is not as it should be: {reason}"
-
-
-def _worded(kind: str) -> str:
-    return WORDS.get(kind, kind)

@@ -8,40 +8,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from equipoise.errors import InvalidInputError
-from equipoise.storage.files import check_plain
+from equipoise.errors import EquipoiseError, InvalidInputError
+from equipoise.storage.files import DAMAGE, check_plain
+from equipoise.storage.unnamed_file import ReadableFile
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 ALWAYS_UNPACKED, MOST_TIMES = 2**25, 100
 """Bytes that any file may unpack to, and how many times its own size a larger file may unpack to."""
+MOST_PACKED = 8
+"""How many times its own size a file of probabilities, labels and sets of classes may unpack to."""
+UNCOMPRESSED = "write it with numpy.savez instead of savez_compressed"
 MOST_TENSORS, LARGEST_HEADER = 20_000, 2**24
 MOST_BRACKETS = 10**6
 
 
-def most_unpacked(path: Path) -> int:
+def most_unpacked(path: ReadableFile, *, always: int = ALWAYS_UNPACKED, times: int = MOST_TIMES) -> int:
     """Return the number of bytes that a packed file may unpack to."""
-    return max(ALWAYS_UNPACKED, MOST_TIMES * path.stat().st_size)
+    return max(always, times * path.stat().st_size)
 
 
-def check_unpacked(path: Path, size: int, *, remedy: str) -> None:
-    """Raise an error for a file that unpacks to far more than its own size."""
-    if size > most_unpacked(path):
-        raise InvalidInputError(
-            f"{path} unpacks to more than {most_unpacked(path):,} bytes from {path.stat().st_size:,}; {remedy}."
-        )
+def check_unpacked(path: ReadableFile, size: int, *, remedy: str, most: int | None = None) -> None:
+    """Raise an error for a file that unpacks to far more than its own size, or to more than ``most`` bytes."""
+    most = most_unpacked(path) if most is None else most
+    if size > most:
+        raise InvalidInputError(f"{path} unpacks to more than {most:,} bytes from {path.stat().st_size:,}; {remedy}.")
 
 
 @contextmanager
-def open_arrays(path: Any) -> Iterator[Any]:
-    """Open a ``.npz`` file without pickles; refuse one that unpacks to far more than its size."""
+def open_arrays(path: ReadableFile, *, remedy: str = UNCOMPRESSED, most: int | None = None) -> Iterator[Any]:
+    """Open a ``.npz`` file without pickles; refuse one that unpacks to too many bytes, see :func:`check_unpacked`."""
     with path.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         size = sum(info.file_size for info in archive.infolist())
-    check_unpacked(path, size, remedy="write it with numpy.savez instead of savez_compressed")
+    check_unpacked(path, size, remedy=remedy, most=most)
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
         yield stored
+
+
+def load_arrays(path: Path, *, remedy: str, most_bytes: int = 2**28) -> dict[str, NDArray[Any]]:
+    """Read all arrays of an untrusted ``.npz`` file within ``most_bytes``, or what an honest file of its size holds."""
+    try:
+        check_plain(path)
+        most = most_unpacked(path, always=most_bytes, times=MOST_PACKED)
+        with open_arrays(path, remedy=remedy, most=most) as stored:
+            return {name: np.asarray(stored[name]) for name in stored.files}
+    except EquipoiseError:
+        raise
+    except (OSError, *DAMAGE) as error:
+        reason = getattr(error, "strerror", None) or "damaged, or not arrays of numbers"
+        raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import threading
+from pathlib import Path
 from typing import Any, BinaryIO
 
 
@@ -19,6 +20,7 @@ class HeldFile:
 
     def __init__(self, stream: BinaryIO, name: str, *, suffix: str = "", begin: bytes = b"") -> None:
         self.name, self.suffix = name, suffix
+        self.parent = ""  # relative paths in it begin at the working directory
         self._file = tempfile.TemporaryFile(prefix="equipoise-")  # noqa: SIM115 (closed by __exit__)
         self._lock = threading.Lock()
         self._file.write(begin)
@@ -41,6 +43,10 @@ class HeldFile:
     def open(self, mode: str = "rb") -> BinaryIO:  # noqa: ARG002
         """Open a reader at the beginning, with its own position."""
         return io.BufferedReader(_Reader(self._file, self._lock))
+
+
+ReadableFile = Path | HeldFile
+"""A file that the table readers accept."""
 
 
 class _Reader(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""Set-up of a training: Accelerate, the loader of batches, the optimiser and its schedule."""
+"""Set-up of a training: Accelerate, the loader of batches, and its workers."""
 
 import time
 from collections.abc import Iterator
@@ -109,8 +109,8 @@ def workers_watched() -> Iterator[None]:
         with suppress(RuntimeError):  # the signal of the same death may still arrive
             time.sleep(0.05)
         raise InvalidStateError(
-            "a worker that decodes images died, perhaps for lack of memory; the last checkpoint is kept: continue "
-            "with less running beside it."
+            "a worker that decodes images died, perhaps because memory ran out; the last checkpoint is kept: close "
+            "other programs and continue."
         ) from error
 
 

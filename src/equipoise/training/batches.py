@@ -121,7 +121,7 @@ def relative_weights(weight: Tensor) -> Tensor:
 def capped_sample(y: Tensor, cap: int, *, seed: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Draw at most ``cap`` rows of each class, with weights that keep means over them unbiased.
 
-    With attributes: at most ``cap`` rows per attribute, drawn from all alike. A row of ``weight`` k counts as k.
+    With attributes, at most ``cap`` rows per attribute are drawn from all rows. A row of ``weight`` k counts as k rows.
     """
     rows, stands_for = _drawn(y, cap, seed)
     if weight is None:

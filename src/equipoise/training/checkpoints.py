@@ -15,9 +15,9 @@ from torch import Tensor
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import remove_abandoned, write_atomically
 from equipoise.storage.size_limits import open_tensors, parse_json
-from equipoise.training.callbacks import Record
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.network_recipe import Network
+from equipoise.training.watchers import Record
 
 State = dict[str, Any]
 KEPT = 2

@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from equipoise.calibration.scaling import Scaling, fit_scaling
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.family_names import MarginRule, MarginSource
 from equipoise.losses import ClassVectorLoss
 from equipoise.options import Option, check_choice, is_number
-from equipoise.training.callbacks import Record
+from equipoise.registry_names import MarginRule, MarginSource
 from equipoise.training.loader_samples import LoaderSamples
 from equipoise.training.margin_strength import BY_COUNTS, angular_strength, class_steps, lacking_shift, sure_shift
-from equipoise.training.measure import MeasuredSamples
-from equipoise.training.mixing import POWER, mixed_steps, partner_prior
+from equipoise.training.measurements import MeasuredSamples
+from equipoise.training.mixing import POWER, partner_prior
 from equipoise.training.network_recipe import head_logits
 from equipoise.training.stages import CLASS_LEVEL, SAMPLE_LEVEL, SOFTMAX, Stage, Stages
+from equipoise.training.watchers import Record
 from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.uncertainty.margins import margins_from_uncertainty
 
@@ -33,13 +33,13 @@ class Curriculum(Stages):
 
     A loop of your own needs two calls: :meth:`start` before it, and :meth:`end_epoch` after every epoch.
 
-    Class uncertainty is estimated once, at the end of the softmax stage, and kept: estimating it again would chase its
-    own effect. Margins and their strength follow from it, without class counts or hyperparameters: class c is held back
-    by log(u_c / min u), a margin that grows over the first sixth of the epochs after the softmax stage.
+    Class uncertainty is estimated once, at the end of the softmax stage, and kept: later estimates would respond to
+    their own effect. Margins and their strength follow from it, without class counts or hyperparameters: the logit of
+    class c is lowered by log(u_c / min u), a margin that grows over the first sixth of the epochs after that stage.
 
-    Once the network fits the training set, margins have no further effect, yet rare classes are still found too seldom.
-    So the first two stages leave out a tenth of the samples. At the end of the class stage, these show what shift along
-    log(u / min u) the predictions still lack; predictions are shifted by that amount from then on, and the sample stage
+    Once the network fits the training set, margins have no further effect, yet rare classes are still missed too often.
+    So the first two stages leave out a tenth of the samples. At the end of the class stage, these show by how much the
+    predictions still have to be shifted along log(u / min u); they are shifted from then on, and the sample stage
     trains on all samples. The same samples calibrate the probabilities: ``scaling``, None until then.
 
     Args:
@@ -49,21 +49,21 @@ class Curriculum(Stages):
             one epoch.
         kind, m_max, rule: how margins follow from uncertainty, see ``class_uncertainty`` and
             ``margins_from_uncertainty``. With ``strength="head"`` a ``kind`` of None leaves the margins unchanged.
-        margins: what they start from: ``"uncertainty"`` alone; class ``"counts"``, ln(max n / n_c); counts
-            ``"corrected"`` by uncertainty, beyond its standard error; ``"out_of_fold"`` trains as counts do,
-            and you add :func:`equipoise.training.margin_strength.class_shift` to the predictions. Counts
-            are those of the loss.
+        margins: source of the margins: ``"uncertainty"`` alone; class ``"counts"``, ln(max n / n_c); ``"corrected"``,
+            counts corrected by uncertainty beyond its standard error; or ``"out_of_fold"``, which trains like counts,
+            and you add :func:`equipoise.training.margin_strength.class_shift` to the predictions. The counts are
+            those of the loss.
         strength: ``"uncertainty"``, the rule above: as strong as ``margins`` say. ``"feedback"``: after every epoch
             from the end of the softmax stage on, ``feedback`` times the shift that held-out samples lack is added.
-            ``"head"``, for heads with margins of their own (``am_softmax``, ``l_softmax`` and the like): from none to
-            the margin and the strength which the head was built with, reached over the class stage. A number: that
-            strength, from the first epoch of the class stage on.
-        feedback: how much of that shift is added, in (0, 1].
-        held_back: share of the samples, class by class, which the first two stages leave out; classes too small to give
-            a sample give none. Nothing is corrected with 0, if a stage is empty, or with ``strength="head"``.
-        from_start: margins by counts are known before training; with this they act from the first epoch at full
-            strength, and samples are mixed from there on. The class stage then takes in the softmax stage, at whose end
-            the class uncertainty is still measured.
+            ``"head"``, for heads with margins of their own such as ``am_softmax`` and ``l_softmax``: rises over the
+            class stage from none to the margin and strength that the head was built with. A number: that strength,
+            from the first epoch of the class stage on.
+        feedback: share of that shift that is added, in (0, 1].
+        held_back: share of each class that the first two stages leave out; very small classes are not held back.
+            Nothing is corrected with 0, if a stage is empty, or with ``strength="head"``.
+        from_start: apply margins by counts, which are known before training, at full strength from the first epoch, and
+            mix samples from there on. The class stage then includes the softmax stage; class uncertainty is still
+            measured at the end of the latter.
         mix_from: the stage from which samples are mixed, for a loss whose sample level is ``"mixing"``.
         partner_power: how partners' classes are drawn, see :func:`equipoise.training.mixing.partner_prior`.
     """
@@ -103,7 +103,7 @@ class Curriculum(Stages):
         if from_start and (margins not in BY_COUNTS or strength != "uncertainty"):
             raise InvalidInputError(
                 f"from_start needs margins that are known before training, got margins={margins!r} and "
-                f"strength={strength!r}; take margins='counts' and strength='uncertainty'."
+                f"strength={strength!r}; use margins='counts' and strength='uncertainty'."
             )
         self.strength, self.feedback, self.held_back = strength, feedback, float(held_back)
         self.margins, self.mix_from, self.partner_power = margins, mix_from, float(partner_power)
@@ -129,8 +129,8 @@ class Curriculum(Stages):
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
-        if self.from_start or self._mixes(epoch, loss):
-            loss.margins = self._margins(loss, mixing=self._mixes(epoch, loss))
+        if self.from_start:
+            loss.margins = self._margins(loss)
         loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
 
@@ -145,24 +145,24 @@ class Curriculum(Stages):
         cap: int = 200,
         seed: int = 0,
     ) -> Record:
-        """Measure what is due after an epoch of your own training loop, and set ``loss`` for the next one.
+        """Take the measurements due after an epoch of your own training loop, and set ``loss`` for the next one.
 
-        The class uncertainty is measured after the last epoch of the softmax stage, the correction after the last of
-        the class stage. The epoch is counted here and is part of :meth:`state_dict`.
+        Class uncertainty is measured after the last epoch of the softmax stage, the correction after the last epoch of
+        the class stage. Epochs are counted here; the count is part of :meth:`state_dict`.
 
         Args:
-            model: inputs -> features (batch, D): the loop trains ``loss(model(x), y)``. Its mode is left alone.
+            model: inputs -> features (batch, D): the loop trains ``loss(model(x), y)``. Its mode is not changed.
             loss: the head with margins.
-            loader: batches of training samples, (x, y), (x, y, weight) or a dict with ``"labels"``, each sample as
-                often as it occurs: oversampling rare classes would hide what is measured.
-            held_out: likewise, samples that are not trained on before the sample stage, for the correction and for
+            loader: batches of training samples, (x, y), (x, y, weight) or a dict with ``"labels"``. Do not oversample:
+                that would hide what is measured.
+            held_out: batches of samples that are not trained on before the sample stage, for the correction and for
                 ``strength="feedback"``; None corrects nothing.
             passes: stochastic passes for the class uncertainty.
-            cap: samples of each class that it is measured on.
-            seed: of the dropout masks.
+            cap: maximum number of samples per class that it is measured on.
+            seed: seed of the dropout masks.
 
         Returns:
-            ``epoch`` and ``stage`` that ended, the ``strength`` of its margins, and the ``shift`` of a correction
+            The ``epoch`` and ``stage`` that ended, the ``strength`` of its margins, and the ``shift`` of a correction.
 
         >>> from equipoise.losses import UncertaintyMarginLoss
         >>> _ = torch.manual_seed(0)
@@ -190,12 +190,12 @@ class Curriculum(Stages):
         return record
 
     def measure(self, epoch: int, loss: ClassVectorLoss, samples: MeasuredSamples) -> dict[str, float]:
-        """Measure what is due after an ``epoch`` and set ``loss``; return fields for the epoch's record.
+        """Take the measurements due after an ``epoch``, set ``loss``, and return fields for the epoch's record.
 
         Args:
-            epoch: the one that ended, counted from 0.
+            epoch: the epoch that ended, counted from 0.
             loss: its margins, shift and strength are set.
-            samples: where the measurements come from.
+            samples: source of the measurements.
         """
         record: dict[str, float] = {}
         if self.wants_correction(epoch) and (unseen := samples.for_correction()) is not None:
@@ -211,7 +211,7 @@ class Curriculum(Stages):
 
     @contextmanager
     def at_training_prior(self, loss: ClassVectorLoss) -> Iterator[None]:
-        """Let ``loss`` predict at the training samples' class prior meanwhile, as it does without margins.
+        """Within the block, make ``loss`` predict at the training samples' class prior, as it does without margins.
 
         >>> from equipoise.losses import UncertaintyMarginLoss
         >>> loss = UncertaintyMarginLoss(2, 2, class_counts=[30, 10])
@@ -234,7 +234,7 @@ class Curriculum(Stages):
         return loss.mixes_samples and epoch >= start
 
     def partners(self, epoch: int, loss: ClassVectorLoss) -> Tensor | None:
-        """Return how often a partner is of each class in an ``epoch``, (classes,); None mixes nothing.
+        """Return the class distribution of mixing partners in an ``epoch``, (classes,); None if nothing is mixed.
 
         >>> from equipoise.losses import UncertaintyMarginLoss
         >>> counts = torch.tensor([90, 10])
@@ -247,17 +247,15 @@ class Curriculum(Stages):
             return None
         return partner_prior(self._steps(loss).neg().softmax(-1), self.partner_power)
 
-    def _steps(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
-        """Return how far the logit of each class is held back; with ``mixing`` by the prior that is left over."""
-        found = class_steps(self.margins, self.uncertainty, loss.class_counts)
-        # several labels have no class to draw a partner by: it comes as samples do
-        return mixed_steps(found, 1.0 if loss.multilabel else self.partner_power) if mixing else found
+    def _steps(self, loss: ClassVectorLoss) -> Tensor:
+        """Return by how much the logit of each class is lowered."""
+        return class_steps(self.margins, self.uncertainty, loss.class_counts)
 
-    def _margins(self, loss: ClassVectorLoss, *, mixing: bool = False) -> Tensor:
+    def _margins(self, loss: ClassVectorLoss) -> Tensor:
         least, most = loss.margin_range if self.strength == "head" else (1.0, self.m_max)
         relative = self.uncertainty
-        if relative is None or mixing or self.margins != "uncertainty":
-            relative = self._steps(loss, mixing=mixing).exp()  # what log(u / min u) was taken of
+        if relative is None or self.margins != "uncertainty":
+            relative = self._steps(loss).exp()  # what log(u / min u) was taken of
         return margins_from_uncertainty(relative, most, self.rule, m_min=least)
 
     def _strength_of(self, loss: ClassVectorLoss, epoch: int) -> float:
@@ -266,14 +264,15 @@ class Curriculum(Stages):
         if self.strength == "head":
             return self.ramp(epoch) * loss.own_strength
         if self.strength == "uncertainty":  # s·(m − 1) = log(u/min u) at the most uncertain class
-            widest = float(self._steps(loss, mixing=self._mixes(epoch, loss)).amax())
+            widest = float(self._steps(loss).amax())
             return self.ramp(epoch) * self.angle * (widest / (self.m_max - 1))
         return float(self.strength)
 
     def ramp(self, epoch: int) -> float:
         """Return the share of the full strength in an ``epoch``.
 
-        It rises over the first sixth of the epochs after the softmax stage; a head's own over the class stage.
+        It rises over the first sixth of the epochs after the softmax stage, or over the class stage with
+        ``strength="head"``.
         """
         if self.from_start:
             return 1.0
@@ -302,16 +301,16 @@ class Curriculum(Stages):
     def correct(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
-        """Shift predictions by what held-back samples still lack, and return the shift in units of log(u / min u).
+        """Correct predictions on held-back samples, and return the shift in units of log(u / min u).
 
-        Margins by counts are known, not estimated, and are not shifted: that would trade precision for recall. The
+        Margins by counts are known, not estimated, and get no correction: it would trade precision for recall. The
         ``scaling`` of probabilities is fitted on the same samples.
 
         Args:
             loss: its ``shift`` is set.
             features: (batch, D), from the model in eval mode.
             target: (batch,), or (batch, attributes).
-            sample_weight: (batch,), how many samples each counts as; None counts each once.
+            sample_weight: number of samples that each counts as, (batch,); None counts each once.
         """
         if self.uncertainty is None:
             raise InvalidStateError("no margins to correct yet; call set_uncertainty first.")
@@ -329,18 +328,20 @@ class Curriculum(Stages):
         return lacking
 
     def set_uncertainty(self, uncertainty: Tensor, loss: ClassVectorLoss) -> None:
-        """Keep the class ``uncertainty``, (classes,) or (attributes, 2), and give the loss its margins."""
+        """Store the class ``uncertainty``, (classes,) or (attributes, 2), and set the margins of the loss."""
         self.uncertainty = uncertainty.detach().clone()
         loss.margins = self._margins(loss)
 
     def adapt(
         self, loss: ClassVectorLoss, features: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> float:
-        """Measure what the strength of ``loss`` needs after an epoch, from features (batch, D) in eval mode,
-        their target and ``sample_weight``, (batch,) or None.
+        """Update what the strength of ``loss`` depends on, after an epoch.
 
-        For ``"feedback"`` they must come from held-out samples, and the shift that these lacked is returned; for the
-        angular form, any samples show how far a unit of strength shifts the logits.
+        For ``"feedback"`` the samples must be held out, and the shift that they lacked is returned; for the angular
+        form, any samples show how far a unit of strength shifts the logits.
+
+        Args:
+            loss, features, target, sample_weight: as in :meth:`correct`.
         """
         if loss.margins is None:
             raise InvalidInputError(

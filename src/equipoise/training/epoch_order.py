@@ -21,23 +21,22 @@ class EpochBatches(BatchSampler):
     """The batches of an epoch, the same on every process and after every resume: a function of (seed, epoch).
 
     ``balanced`` draws every class equally often, with replacement. Each process computes the whole order and takes
-    its share of each batch, so that the balance survives distribution, and the batches are the same for any number of
-    processes. While ``partners``, (classes,), says how often a partner is of each class, a batch is ``Pairs`` to mix
-    instead of rows.
+    its share of each batch, so classes stay balanced and the batches are the same for any number of processes. While
+    ``partners``, (classes,), is set to a class distribution, a batch is ``Pairs`` to mix instead of rows.
 
     Args:
         y: labels, (samples,), or (samples, attributes) for ``"shuffled"``.
-        batch_size: samples of a batch, over all processes.
-        seed: of the order, together with the epoch.
+        batch_size: samples per batch, over all processes.
+        seed: determines the order, together with the epoch.
         order: ``"shuffled"`` or ``"balanced"``.
-        held_back: rows that take no part before the epoch ``rejoin_epoch``, (n,).
-        rejoin_epoch: that epoch, from 0.
-        process, processes: whose share of each batch is taken; all take the whole of one too small to be split.
+        held_back: rows that are left out before the epoch ``rejoin_epoch``, (n,).
+        rejoin_epoch: that epoch, counted from 0.
+        process, processes: rank of this process and number of processes. A batch too small to split goes to all.
         blocks, blocks_at_once: the block of each row, (samples,), such as a row group of a file. Blocks are then
-            read in random order, and rows are shuffled within ``blocks_at_once`` of them; a process reads the
-            blocks of its own share.
-        batches: of an epoch; the next one continues where it stopped, so that an epoch may be a part of large data, or
-            several passes over small data. None: one pass over all rows.
+            read in random order, and rows are shuffled within ``blocks_at_once`` of them; each process reads only its
+            own share of the blocks.
+        batches: batches per epoch; the next epoch continues where it stopped, so an epoch may be a part of large data,
+            or several passes over small data. None: one pass over all rows.
 
     >>> y, held_back = torch.tensor([0] * 9 + [1]), torch.tensor([3])
     >>> batches = EpochBatches(y, 5, seed=0, held_back=held_back, rejoin_epoch=1)
@@ -87,11 +86,11 @@ class EpochBatches(BatchSampler):
         return self.batches_in(self.epoch)
 
     def batches_in(self, epoch: int) -> int:
-        """Return how many batches an ``epoch`` has."""
+        """Return the number of batches in an ``epoch``."""
         return self.batches_of_all(epoch) if self.batches is None else self.batches
 
     def batches_of_all(self, epoch: int) -> int:
-        """Return the batches of all rows that take part in an ``epoch``, without a last one of a single sample."""
+        """Return the number of batches in a full pass of an ``epoch``, without a last batch of a single sample."""
         full, rest = divmod(self._rows_in(epoch), self.batch_size)
         return max(1, full + (rest > 1))  # a last batch of one sample would break BatchNorm; it comes up next time
 
@@ -99,7 +98,7 @@ class EpochBatches(BatchSampler):
         return self._early_rows if epoch < self.rejoin_epoch else len(self.y)
 
     def share(self, step: int) -> float:
-        """Return how many times its part of the batch of a ``step`` this process counts: 1, unless split unevenly.
+        """Return the weight of this process's part of the batch of a ``step``: 1, unless the split is uneven.
 
         >>> [EpochBatches(torch.zeros(9), 9, seed=0, process=each, processes=2).share(0) for each in (0, 1)]
         [0.8888888888888888, 1.1111111111111112]

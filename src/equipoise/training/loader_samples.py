@@ -12,7 +12,7 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.tensor_checks import numeric_tensor
 from equipoise.training.batches import rank_in_class
-from equipoise.training.measure import LabelledFeatures, class_moments, rows_by_passes
+from equipoise.training.measurements import LabelledFeatures, class_moments, rows_by_passes
 from equipoise.uncertainty import ClassMoments
 from equipoise.uncertainty.class_level import UncertaintyKind
 from equipoise.uncertainty.dropout import Inputs, input_rows, moved
@@ -23,7 +23,7 @@ LABELS = ("labels", "label")
 
 @dataclass(frozen=True)
 class LoaderSamples:
-    """Measure what a curriculum needs at the end of an epoch, from the loaders of a training loop.
+    """Measurements that a curriculum needs at the end of an epoch, from the loaders of a training loop.
 
     In a distributed run each process passes its own part of the samples; sums and features are gathered from all.
 
@@ -59,11 +59,11 @@ class LoaderSamples:
         return sums.uncertainty(kind).cpu()
 
     def for_correction(self) -> LabelledFeatures | None:
-        """Return the samples that are not trained on, None without."""
+        """Return the held-out samples; None if there are none."""
         return None if self.held_out is None else self._features(self._batches(self.held_out))
 
     def for_strength(self) -> LabelledFeatures:
-        """Return the samples that are not trained on, or without them some of the training samples."""
+        """Return the held-out samples, or some of the training samples if there are none."""
         held_out = self.for_correction()
         return self._features(self._capped()) if held_out is None else held_out
 
@@ -85,7 +85,7 @@ class LoaderSamples:
     def _batches(self, loader: Iterable[Any]) -> Iterator[tuple[Inputs, Tensor, Tensor | None]]:
         if iter(loader) is loader:
             raise InvalidInputError(
-                "the loader can be read once only, and the curriculum reads it again; pass a DataLoader or a list of "
+                "the loader can be read only once, and the curriculum reads it again; pass a DataLoader or a list of "
                 "batches."
             )
         device = self.loss.weight.device

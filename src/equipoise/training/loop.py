@@ -15,16 +15,16 @@ from equipoise.losses import ClassVectorLoss
 from equipoise.storage.run_files import SOFTMAX
 from equipoise.training.accelerate_setup import make_accelerator, make_loader, workers_watched
 from equipoise.training.batches import ArrayData
-from equipoise.training.callbacks import Record, Watcher, all_watchers
 from equipoise.training.checkpoints import Position, Trainee
 from equipoise.training.curriculum import Curriculum
 from equipoise.training.epoch_order import EpochBatches, random_order
-from equipoise.training.measure import ArraySamples, labelled_features, validation_scores
+from equipoise.training.measurements import ArraySamples, labelled_features, validation_scores
 from equipoise.training.network_recipe import Network, head_logits
 from equipoise.training.optimizer import Stepper, make_optimizer
 from equipoise.training.processes import mean_of_processes, processes_watched, sum_alike_after_a_resume
-from equipoise.training.resume import Run, Stopped, StopRequest, run_identity
+from equipoise.training.resumable_run import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import MOST_HELD_BACK, Settings
+from equipoise.training.watchers import Record, Watcher, all_watchers
 
 
 class NonFiniteLossError(EquipoiseError, ArithmeticError):
@@ -120,14 +120,18 @@ def _check_together(
             f"a curriculum needs a head with margins, got {type(head).__name__}; leave the curriculum out."
         )
     if curriculum.strength == "head" and head.driven_by_curriculum:
-        raise InvalidInputError("strength='head' needs a head that was built with a margin and a strength of its own.")
+        raise InvalidInputError(
+            "strength='head' needs a head built with its own margin and strength; use another strength."
+        )
     if curriculum.strength != "head" and not head.driven_by_curriculum:
         raise InvalidInputError(
             "a curriculum sets the strength of margins, but the head was built with one of its own; leave out either, "
             "or let it rise by strength='head'."
         )
     if curriculum.epochs != settings.epochs:
-        raise InvalidInputError(f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}.")
+        raise InvalidInputError(
+            f"the curriculum has {curriculum.epochs} epochs and the settings {settings.epochs}; use the same number."
+        )
     if curriculum.strength == "feedback" and validation is None:
         raise InvalidInputError("strength='feedback' is measured on held-out samples; hold some out.")
 

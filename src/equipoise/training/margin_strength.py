@@ -1,7 +1,7 @@
 r"""Strength of the margins: the shift that held-out samples still lack, and the shift that an angle amounts to.
 
-A network trained with the margin s·(m_c − 1) on class c and used without it favours c by that amount. What held-out
-samples still lack is the shift k in the same direction that minimises the class-balanced log loss
+A network trained with the margin s·(m_c − 1) on class c and used without it favours c by that amount. The shift that
+held-out samples still lack is the k along the same direction that minimises the class-balanced log loss
 
 .. math:: L(k) = \sum_c \frac{1}{n_c} \sum_{i: y_i = c} -\log \mathrm{softmax}(z_i + k\,(m - 1))_{c},
 
@@ -22,10 +22,10 @@ from torch import Tensor
 
 from equipoise.data.labels import class_counts
 from equipoise.errors import InvalidInputError, InvalidStateError
-from equipoise.family_names import MarginSource
 from equipoise.losses import psi
 from equipoise.losses.psi import SHORTEST
 from equipoise.losses.softmax_loss import gather_classes
+from equipoise.registry_names import MarginSource
 from equipoise.uncertainty.margins import count_margins, count_steps, log_steps
 
 BY_COUNTS: tuple[MarginSource, ...] = ("counts", "out_of_fold")
@@ -42,14 +42,13 @@ SMALLEST_SHIFT = 1e-3
 
 
 def class_steps(source: MarginSource, uncertainty: Tensor | None, counts: Tensor | None) -> Tensor:
-    """Return how far the logit of each class is held back, 0 for the least: (classes,) or (attributes, 2).
+    """Return by how much the logit of each class is lowered, at least 0: (classes,) or (attributes, 2).
 
     Args:
-        source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` and ``"out_of_fold"`` ln(max n / n_c),
-            ``"corrected"`` that of the counts, corrected by uncertainty beyond its standard error, see
-            ``count_margins``.
-        uncertainty: u, shaped as the result, measured at the end of the softmax stage; counts need none.
-        counts: n, weighted training samples of each class, likewise; ``"uncertainty"`` needs none.
+        source: ``"uncertainty"`` gives log(u_c / min u), ``"counts"`` and ``"out_of_fold"`` ln(max n / n_c), and
+            ``"corrected"`` the latter, corrected by uncertainty beyond its standard error: ``count_margins``.
+        uncertainty: u, shaped as the result, measured at the end of the softmax stage; not needed for counts.
+        counts: n, weighted training samples of each class, of the same shape; not needed for ``"uncertainty"``.
 
     >>> u, n = torch.tensor([1.0, 30.0], dtype=torch.float64), torch.tensor([900, 100])
     >>> [round(float(class_steps(source, u, n)[1]), 2) for source in ("counts", "corrected", "uncertainty")]

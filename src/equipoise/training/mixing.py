@@ -5,8 +5,9 @@ A training sample is mixed with a partner, whose class is drawn more evenly than
 .. math:: \tilde x = \lambda x_i + (1 - \lambda) x_j, \qquad \lambda \sim \mathrm{Beta}(0.4, 0.4), \qquad
           q_c \propto \pi_c^{1/2}
 
-It carries both labels, with weights λ and 1 − λ. The mixed samples have the class prior :math:`(\pi_c + q_c)/2`, which
-is left over, and the margins correct for it instead of π.
+It carries both labels, with weights λ and 1 − λ. Mixed samples have the class prior :math:`(\pi_c + q_c)/2`, which is
+more even than π. The margins are those of π all the same, and the logits count as balanced: on new samples a network
+predicts rare classes too seldom, which the wider margins make up for. ``docs/results/ahead.md`` compares both.
 """
 
 from collections.abc import Sequence
@@ -38,33 +39,6 @@ def partner_prior(prior: Tensor, power: float = POWER) -> Tensor:
     """
     share = torch.where(prior > 0, prior.pow(power), 0)
     return share / share.sum(-1, keepdim=True)
-
-
-def left_over_prior(prior: Tensor, partners: Tensor) -> Tensor:
-    """Return (π_c + q_c)/2, the class prior of samples drawn by π and mixed with partners drawn by q.
-
-    Args:
-        prior, partners: π and q, (classes,) or (attributes, 2).
-
-    >>> left_over_prior(torch.tensor([0.9, 0.1]), torch.tensor([0.75, 0.25]))
-    tensor([0.8250, 0.1750])
-    """
-    return (prior + partners) / 2
-
-
-def mixed_steps(steps: Tensor, power: float = POWER) -> Tensor:
-    """Return how far the logit of each class is held back where samples are mixed, by the prior that is left over.
-
-    Args:
-        steps: log(max π / π_c), what they are held back by without mixing, (classes,) or (attributes, 2).
-        power: as in :func:`partner_prior`.
-
-    >>> mixed_steps(torch.tensor([0.9, 0.1]).log().neg()).round(decimals=2)  # log(0.825 / 0.175) in place of log 9
-    tensor([0.0000, 1.5500])
-    """
-    prior = steps.neg().softmax(-1)
-    left = left_over_prior(prior, partner_prior(prior, power)).log()
-    return left.amax(-1, keepdim=True) - left
 
 
 def draw_partners(

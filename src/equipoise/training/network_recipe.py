@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import MarginForm, Placement, SampleLevel
 from equipoise.losses import ClassVectorLoss
-from equipoise.losses.registry import LossBuilder, loss_builder
+from equipoise.losses.registry import LossBuilder, fixed_options, loss_builder
 from equipoise.models import MLP, Standardize
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.options import check_options, limits, plain_numbers
+from equipoise.registry_names import MarginForm, Placement, SampleLevel
 from equipoise.tensor_checks import new_tensor
 
 
@@ -60,7 +60,7 @@ class Network(nn.Module):
 
 @torch.no_grad()
 def head_logits(head: ClassVectorLoss, features: Tensor) -> Tensor:
-    """Return logits for prediction, without the head's dropout, in whatever mode it is."""
+    """Return logits for prediction, without the head's dropout, whatever its mode."""
     copied = eval_replica(head)
     assert isinstance(copied, ClassVectorLoss)
     return copied.logits(features)
@@ -75,11 +75,11 @@ class Recipe:
         classes: C, or the attributes with ``multilabel``.
         multilabel: whether a sample has several labels.
         dropout: the share dropped, between the hidden layers and in front of the class vectors.
-        form, sample_level, placement, normalize: of a loss that a curriculum drives, unless its entry in ``LOSSES``
-            sets them itself.
-        columns: of the table.
-        width: units of a hidden layer.
-        members: networks side by side, whose logits are averaged; for tables alone.
+        form, sample_level, placement, normalize: options of a loss that a curriculum drives, unless its entry in
+            ``LOSSES`` sets them itself.
+        columns: number of columns of the table.
+        width: units per hidden layer.
+        members: networks trained side by side, whose logits are averaged; only for tables.
 
     >>> recipe = Recipe("weighted", 3, False, 0.5, "additive", "expected", columns=4, width=16)
     >>> recipe.uncertain, recipe.class_shape
@@ -134,8 +134,10 @@ class Recipe:
     def new_network(
         self, x: Any, class_counts: Tensor, backbone: nn.Module | None, weight: Tensor | None = None
     ) -> Network:
-        """Build an untrained network for the rows of x, (samples, columns) or images, on a copy of the ``backbone`` if
-        given; ``class_counts`` as in :meth:`head`, ``weight`` (samples,) of the rows.
+        """Build an untrained network for the rows of x, (samples, columns) or images.
+
+        It is on a copy of the ``backbone`` if given; ``class_counts`` as in :meth:`head`, ``weight`` (samples,) of the
+        rows.
         """
         if backbone is not None:
             own = copy.deepcopy(backbone)
@@ -146,12 +148,13 @@ class Recipe:
         return Network(own, self.head(class_counts, features=feature_length(own, new_tensor(x[:2]))))
 
     def head(self, class_counts: Tensor, *, features: int) -> ClassVectorLoss:
-        """Build the loss for features of length ``features`` and the training samples per class, ``class_counts``
-        (classes,) or (attributes, 2).
+        """Build the loss for features of length ``features``.
+
+        ``class_counts``, (classes,) or (attributes, 2), are the training samples per class.
         """
         build = loss_builder(self.method)
         names = ("form", "sample_level", "placement", "normalize") if self.uncertain else ()
-        fixed = getattr(build, "keywords", {})  # of a partial
+        fixed = fixed_options(build)
         own: dict[str, Any] = {name: getattr(self, name) for name in names if name not in fixed}
         own |= {"members": self.members} if self.members > 1 else {}  # a function of your own need not know of it
         return build(

@@ -26,14 +26,14 @@ def make_optimizer(network: Network, settings: Settings, steps: int) -> tuple[to
 
 
 class Stepper:
-    """The steps of an optimiser and its schedule, by Accelerate, or by torch alone where that does the same.
+    """The steps of an optimiser and its schedule, through Accelerate, or through plain torch if the result is the same.
 
-    Accelerate's wrappers look for packages on the disk, enter contexts and divide the loss by 1 at each step, which
-    takes a small network nearly as long as the step itself: one process without a loss scale passes them by.
+    At each step, Accelerate's wrappers look for packages on the disk, enter contexts and divide the loss by 1. For a
+    small network that takes nearly as long as the step itself, so a single process without a loss scale bypasses them.
 
     Args:
-        accelerator: of the training.
-        model, optimizer, scheduler: as it prepared them.
+        accelerator: the accelerator of the training.
+        model, optimizer, scheduler: as prepared by it.
     """
 
     def __init__(self, accelerator: Accelerator, model: Any, optimizer: Any, scheduler: Any) -> None:
@@ -49,11 +49,11 @@ class Stepper:
         return self.every_batch or bool(self.accelerator.sync_gradients)
 
     def batch(self) -> AbstractContextManager[object]:
-        """Enter this around the forward pass and :meth:`step` of a batch."""
+        """Return a context for the forward pass and :meth:`step` of a batch."""
         return nullcontext() if self.every_batch else self.accelerator.accumulate(self.model)
 
     def step(self, loss: Tensor) -> None:
-        """Go back through the network, and step once the gradients are complete."""
+        """Run the backward pass, and step once the gradients are complete."""
         if self.every_batch:
             loss.backward()
         else:
@@ -77,8 +77,10 @@ def _parameter_groups(network: Network, rate: float) -> list[dict[str, Any]]:
 
 @contextmanager
 def surroundings_kept() -> Iterator[None]:
-    """Restore environment variables and warning filters: torch's first optimiser imports its compiler, which sets a
-    cache folder in the environment, and sympy, which adds a filter.
+    """Restore environment variables and warning filters afterwards.
+
+    torch's first optimiser imports its compiler, which sets a cache folder in the environment, and sympy, which adds a
+    filter.
     """
     before = dict(os.environ)
     try:

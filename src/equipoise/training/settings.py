@@ -8,8 +8,8 @@ from typing import NamedTuple, get_args
 
 import torch
 
-from equipoise.family_names import Precision
 from equipoise.options import check_options, limits, option, plain_numbers, whole_number
+from equipoise.registry_names import Precision
 from equipoise.training.epoch_order import Order
 
 LEAST_STEPS, MOST_STEPS = 2_000, 6_000
@@ -21,7 +21,7 @@ EPOCHS = 30
 FEWEST_EPOCHS, LEAST_PART = 6, 100
 """Number of epochs that a few passes over large data are divided into, and the fewest batches of each."""
 MANY_SAMPLES, MEMBERS = 2_000, 4
-"""Samples from which on one wide network is trained, and networks side by side below."""
+"""From this many samples on, one wide network is trained; below, several networks side by side."""
 MOST_HELD_BACK = 50_000
 """Most samples held back or held out: the features of all of them are in memory at once."""
 SMALL_STEP = 5e8
@@ -37,13 +37,13 @@ class Settings:
         batch_size: samples per batch, over all processes.
         epoch_batches: batches per epoch; the next epoch continues where it stopped, so an epoch may be a part of
             large data, or several passes over small data. None: one pass over all samples.
-        learning_rate, weight_decay: of AdamW, whose learning rate decays to 0 along a cosine.
-        seed: of the order, of dropout and of what is held out.
+        learning_rate, weight_decay: options of AdamW; the learning rate decays to 0 along a cosine.
+        seed: seed of the order, of dropout and of the samples held out.
         order: ``"shuffled"``, or ``"balanced"``: every class drawn equally often.
         precision: ``"bf16"`` or ``"fp16"`` for mixed precision on a GPU.
         accumulate: batches whose gradients are accumulated before a step.
         passes: stochastic passes for the class uncertainty.
-        cap: samples of each class used for it.
+        cap: maximum number of samples per class used for it.
         checkpoint_steps: steps between checkpoints; None saves at the end of each epoch.
         patience: epochs without a better balanced accuracy on the validation split before training stops with the
             best epoch's weights; None trains to the end and keeps the last.
@@ -105,7 +105,7 @@ def choose_width(samples: int) -> int:
 
 
 def choose_members(samples: int) -> int:
-    """Return how many networks are trained side by side: four for few samples, where their mean was measured.
+    """Return how many networks to train side by side: four for few samples, for which they were measured.
 
     >>> choose_members(1_000), choose_members(10_000)
     (4, 1)

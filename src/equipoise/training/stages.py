@@ -9,13 +9,13 @@ from equipoise.options import is_number, is_whole, whole_number
 
 Stage = Literal["softmax", "class", "sample"]
 SOFTMAX, CLASS_LEVEL, SAMPLE_LEVEL = 1 / 6, 1 / 2, 1 / 3
-"""Shares of the epochs: class margins need more steps than the estimate that they come from."""
+"""Shares of the epochs: margins need more steps to act than the uncertainty needs to be estimated."""
 CLASS_STEPS = 300
 """Fewest optimiser steps with margins; with fewer, methods whose margins act from the first step do better."""
 
 
 class Stages:
-    """The stages of so many epochs.
+    """The stages of a training.
 
     Args:
         epochs: total number of epochs.

@@ -19,11 +19,11 @@ class ClassMoments:
 
     Args:
         variance: Σ over samples of Var[p_c], (classes,) or (attributes, 2).
-        mean: Σ over samples of E[p_c], likewise.
-        spread: Σ over samples of E[p_c](1 − E[p_c]), likewise: what is open about the label, within and between the
-            passes.
-        own_trace: Σ of the covariance's trace over the class's own samples, likewise.
-        own_count: number of the class's own samples, likewise.
+        mean: Σ over samples of E[p_c], of the same shape.
+        spread: Σ over samples of E[p_c](1 − E[p_c]), of the same shape: what is open about the label, within and
+            between the passes.
+        own_trace: Σ of the covariance's trace over the class's own samples, of the same shape.
+        own_count: number of the class's own samples, of the same shape.
         samples: number of all samples, ().
 
     >>> passes = torch.tensor([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]])  # (passes, batch, classes)
@@ -47,7 +47,7 @@ class ClassMoments:
 
         Args:
             outputs, target: as in :func:`class_uncertainty`.
-            weight: how often each sample counts, (batch,); None counts each once.
+            weight: number of times each sample counts, (batch,); None counts each once.
         """
         _check_probabilities(outputs)
         variance, mean = torch.var_mean(outputs.double(), dim=0, correction=0)  # (batch, classes)

@@ -57,7 +57,7 @@ def mc_dropout(
         x: one batch, (batch, ...); or a dict of arguments by name, as models of Hugging Face take them.
         passes: number of sub-networks, the paper's N.
         generator: makes the masks reproducible; None draws from torch's global generator.
-        dropout_types: modules that count as dropout; add your own (stochastic depth, for example) to the tuple.
+        dropout_types: modules that count as dropout; add your own, such as stochastic depth, to the tuple.
 
     >>> model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
     >>> outputs = mc_dropout(model, torch.ones(2, 4), passes=20, generator=torch.Generator().manual_seed(0))
@@ -88,7 +88,7 @@ def mc_dropout(
 
 
 def input_rows(x: Inputs, rows: slice | Tensor) -> Inputs:
-    """Return some rows of a model's arguments; what has no rows is unchanged.
+    """Return some rows of a model's arguments; arguments without rows are unchanged.
 
     >>> input_rows({"ids": torch.arange(3), "scale": 2.0}, slice(1))
     {'ids': tensor([0]), 'scale': 2.0}
@@ -156,7 +156,7 @@ def _forward(model: nn.Module, x: Inputs) -> Tensor:
         output = model(x.clone())
     if not isinstance(output, Tensor):
         raise InvalidInputError(
-            f"the model must return a tensor, got {type(output).__name__}; wrap it so that it gives the logits alone."
+            f"the model must return a tensor, got {type(output).__name__}; wrap it so that it returns only the logits."
         )
     return output
 
@@ -233,7 +233,9 @@ class Masks:
                 raise RuntimeError("under vmap nothing can be drawn for all passes; run them one by one.")
             known, repeats = self._drawn(module, shape), None
             self.kept[place : place + 1] = [known]
-        mask = known[self.now].to(x.device)
+        known = known.to(x.device)
+        # index_select, because vmap of torch 2.6 refuses to index by a tensor without dimensions
+        mask = known.index_select(0, self.now[None])[0] if isinstance(self.now, Tensor) else known[self.now]
         return _with_mask(module, x, mask if repeats is None else mask.repeat(repeats))
 
     def _drawn(self, module: nn.Module, shape: tuple[int, ...]) -> Tensor:

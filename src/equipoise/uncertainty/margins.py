@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import MarginRule
+from equipoise.registry_names import MarginRule
 from equipoise.tensor_checks import numeric_tensor
 
 SMALLEST_RATIO = 1e-6
@@ -39,13 +39,13 @@ def count_steps(counts: Tensor) -> Tensor:
 def count_margins(uncertainty: Tensor, counts: Tensor, *, known: Tensor | None = None) -> Tensor:
     """Return margins ln(max n / n_c), corrected by class uncertainty.
 
-    ln(u / min u) is the counts' margin where all classes are equally hard. Its difference from there is a standard
-    deviation estimated from n_c rows, with a relative standard error of 1/√(2 n_c); what exceeds it is added.
+    ln(u / min u) equals the margin of the counts if all classes are equally hard. The difference between the two is
+    estimated from n_c rows, with a standard error of 1/√(2 n_c); the part that exceeds it is added.
 
     Args:
         uncertainty: of each class, (classes,) or (attributes, 2).
-        counts: of its rows, by their weights, likewise.
-        known: whether its uncertainty can be relied on, likewise; None is all of them.
+        counts: weighted number of rows of each class, of the same shape.
+        known: whether the uncertainty of each class is reliable, of the same shape; None: all are.
 
     >>> count_margins(torch.tensor([1.0, 9.0]), torch.tensor([900, 100])).round(decimals=2)  # by the counts alone
     tensor([0.0000, 2.2000], dtype=torch.float64)

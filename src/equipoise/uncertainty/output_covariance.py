@@ -63,5 +63,5 @@ def check_passes(outputs: Tensor) -> None:
     if outputs.ndim < 3 or outputs.shape[0] < 2:
         raise InvalidInputError(
             f"outputs must have the shape (passes, batch, classes) with at least 2 passes, got {tuple(outputs.shape)}; "
-            "mc_dropout gives it so."
+            "mc_dropout returns such outputs."
         )

@@ -23,7 +23,7 @@ class ErrorMoments(NamedTuple):
 
     Args:
         mean: (batch, classes), or (batch, attributes, 2) for several labels.
-        variance: likewise.
+        variance: of the same shape.
 
     >>> moments = ErrorMoments(mean=torch.tensor([[0.0, -2.0, 1.0]]), variance=torch.tensor([[0.0, 4.0, 4.0]]))
     >>> misclassification_probability(*moments)
@@ -205,19 +205,19 @@ def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
     if features.numel() == 0 or torch.compiler.is_compiling():
         return
     if not all(math.isfinite(float(bound)) for bound in features.detach().aminmax()):  # ten times faster than isfinite
-        raise InvalidInputError("features must be finite, got NaN or infinity; look at the layers that made them.")
+        raise InvalidInputError("features must be finite, got NaN or infinity; check the layers that produced them.")
 
 
 def given_moments(error: ErrorMoments, shape: tuple[int, ...]) -> ErrorMoments:
     """Return the caller's ``error``, also if it is a plain pair, after checking the shape of both tensors."""
     if not (isinstance(error, tuple) and len(error) == 2):
         raise InvalidInputError(
-            f"error must be a pair of a mean and a variance, got {type(error).__name__}; error_moments gives it."
+            f"error must be a pair of a mean and a variance, got {type(error).__name__}; use error_moments."
         )
     mean, variance = required_tensor(error[0], "error's mean"), required_tensor(error[1], "error's variance")
     if mean.shape != shape or variance.shape != shape:
         raise InvalidInputError(
             f"error must hold a mean and a variance of shape {shape}, got {tuple(mean.shape)} and "
-            f"{tuple(variance.shape)}; error_moments gives them."
+            f"{tuple(variance.shape)}; use error_moments."
         )
     return ErrorMoments(mean, variance)

@@ -28,7 +28,7 @@ def equipoise(tmp_path, monkeypatch, capsys) -> Equipoise:
     for name, value in {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
-    made.plain_pictures(monkeypatch)
+    made.plain_pages(monkeypatch)
 
     def run(*arguments: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["equipoise", *map(str, arguments)])

@@ -51,6 +51,22 @@ def test_reasons_stand_on_wide_terminals(equipoise, monkeypatch):
     done = equipoise("data", "summary", "churn.csv", "--target", "left", "--kind", "town=identifier")
     assert "because" in done.out
     assert "as you said" in done.out
+    assert "town: identifier" not in done.out
+
+
+@pytest.mark.usefixtures("table")
+def test_reasons_stand_below_the_table_on_narrow_terminals(equipoise, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = equipoise("data", "summary", "churn.csv", "--target", "left", "--kind", "town=identifier")
+    assert "because" not in done.out
+    assert "town: identifier, as you said." in done.out.splitlines()
+
+
+def test_the_summary_suggests_to_test_on_the_latest_rows(equipoise, tmp_path):
+    days = pd.date_range("2021-01-01", periods=60, freq="D").astype(str)
+    pd.DataFrame({"seen": days, "x": np.arange(60) % 7, "label": ["a", "b", "a"] * 20}).to_csv(tmp_path / "t.csv")
+    done = equipoise("data", "summary", "t.csv")
+    assert "the rows are in the order of 'seen'; --time seen would test on the latest ones." in done.err
 
 
 @pytest.mark.usefixtures("table")
@@ -117,6 +133,7 @@ def test_rows_are_named_in_predictions(equipoise, table, tmp_path, monkeypatch):
     assert [json.loads(line)["row"] for line in done.out.splitlines()] == [0, 1, 2]  # where no id is given
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("table")
 def test_leaks_are_told_before_training(equipoise, tmp_path):
     done = equipoise(*TRAIN, "--keep", "age,closed", "--test", "churn.csv")

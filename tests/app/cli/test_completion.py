@@ -37,6 +37,7 @@ def completed(line: str) -> list[str]:
     [
         ("equipoise trai", ["train"]),
         ("equipoise train x.csv --method logit_", ["logit_adjustment"]),
+        ("equipoise train x.csv --method paper", ["paper_as_printed"]),
         ("equipoise train x.csv --backbone len", ["lenet"]),
         ("equipoise train x.csv --model netw", ["network"]),
         ("equipoise train patients.csv --target d", ["diagnosis"]),

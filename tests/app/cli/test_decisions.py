@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.app.runs.made import patients_frame
+from tests.marks import mostly_slow
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients
     assert "On these samples it finds " in costs.out
     assert "The decision finds " in costs.out
     wrong = equipoise("predict", "run", "patients.csv", "--out", "b.csv", "--prior", "ill=0.5,well=0.9")
-    assert "the shares of --prior must add up to 1 where every class is named, got 1.4." in wrong.err
+    assert "the shares of --prior must add up to 1 if every class is listed, got 1.4." in wrong.err
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_from_a_table_to_a_promised_recall_and_what_it_costs(equipoise, patients
         (["--recall", "il=0.9"], "unknown class 'il'; did you mean 'ill'?"),
         (["--recall", "ill=95"], "the recall of 'ill' must be above 0 and below 1, got 95; did you mean 0.95?"),
         (["--recall", "ill=95%"], "--recall takes shares above 0 and below 1, got 95%; did you mean 0.95?"),
-        (["--prior", "ill=0.5,well=0.9"], "the shares of class_prior must add up to 1 where every class is named"),
+        (["--prior", "ill=0.5,well=0.9"], "the shares of class_prior must add up to 1 if every class is listed"),
         (["--recall", "ill=0.9", "--precision", "ill=0.5"], "--recall and --precision ask for different decisions"),
         (["--cost", "miss:ill=0"], "miss: the cost of 'ill' must be above 0 and below"),
         (["--cost", "costs.csv"], "the cost matrix is singular: in row 1 every answer costs the same"),
@@ -68,17 +69,19 @@ def test_wrong_decisions_are_one_sentence_before_training(equipoise, patients, t
 
 @pytest.mark.parametrize(
     ("flag", "value", "metric", "counted"),
-    [
-        ("--cost", "miss:ill=30", "cost_saved", "expected_cost"),
-        ("--recall", "ill=0.8", "false_alarms_spared", "false_alarms"),
-        ("--review", "200/1000", "found", "missed"),
-    ],
+    mostly_slow(
+        [
+            ("--cost", "miss:ill=30", "cost_saved", "expected_cost"),
+            ("--recall", "ill=0.8", "false_alarms_spared", "false_alarms"),
+            ("--review", "200/1000", "found", "missed"),
+        ]
+    ),
 )
 def test_a_comparison_by_a_rule_ranks_by_what_it_is_judged_by(equipoise, patients, flag, value, metric, counted):  # noqa: ARG001
     flags = ("--target", "state", "--methods", "logistic_regression,random_forest", "--seeds", 1, "--folds", 2)
     done = equipoise("compare", "patients.csv", *flags, flag, value, "--out", "fits.jsonl")
     assert done.code == 0, done.err
-    assert "in 1,000" in done.out
+    assert "per 1,000" in done.out
     assert metric.replace("_", " ") in " ".join(done.out.split())
     again = equipoise("compare", "patients.csv", *flags, flag, value, "--json", "-q", "--out", "fits.jsonl")
     told = json.loads(again.out)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
-from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs import RunOptions, train_run
 from equipoise.app.runs.choose_split import GivenSamples
 from equipoise.app.runs.inspect import ADVICE, _advice, inspect_run
 from equipoise.app.stored_arrays import JudgedLabels
@@ -36,14 +36,14 @@ def flipped_digits(folder, seed):
     y[chosen] = (y[chosen] + rng.integers(1, 10, len(chosen))) % 10
     train, test = order[:1400], order[1400:]
     given = GivenSamples(Samples(x[train], y[train]), Samples(x[test], y[test]))
-    train_run(TrainOptions("digits", seed=seed, epochs=20), folder, given=given)
+    train_run(RunOptions("digits", seed=seed, epochs=20), folder, given=given)
     rows = np.where(inspect_run(folder).ranking["part"] == "train", 0, 1)
     place = inspect_run(folder).ranking["row"].to_numpy()
     ranked = np.where(rows == 0, train[np.minimum(place, len(train) - 1)], test[np.minimum(place, len(test) - 1)])
     return ranked, chosen
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(3))
 def test_four_fifths_of_flipped_labels_are_in_the_first_tenth(tmp_path, seed):
     ranked, chosen = flipped_digits(tmp_path / "run", seed)

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.marks import mostly_slow
+
 CODE = """
 import runpy, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
@@ -28,15 +30,18 @@ runpy.run_module("equipoise", run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize(
     ("module", "how"),
-    [
-        ("equipoise.main", "plain"),
-        ("typer", "plain"),
-        ("rich.console", "plain"),
-        ("equipoise.app.cli.train", "plain"),
-        ("numpy", "plain"),
-        ("torch", "plain"),
-        ("torch", "wrapped"),
-    ],
+    mostly_slow(
+        [
+            ("torch", "wrapped"),
+            ("equipoise.main", "plain"),
+            ("typer", "plain"),
+            ("rich.console", "plain"),
+            ("equipoise.app.cli.train", "plain"),
+            ("numpy", "plain"),
+            ("torch", "plain"),
+        ],
+        fast=2,
+    ),
 )
 def test_control_c_while_a_module_is_imported_is_one_sentence(tmp_path, module, how):
     (tmp_path / "t.csv").write_text("a,y\n1,no\n2,yes\n")

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -61,7 +62,7 @@ def test_an_error_is_one_line_with_its_brackets(monkeypatch, capsys):
     def refuse(args):  # noqa: ARG001
         raise InvalidInputError(message)
 
-    monkeypatch.setattr(cli, "app", refuse)
+    monkeypatch.setattr(cli, "get_command", lambda _: SimpleNamespace(main=refuse))
     with pytest.raises(SystemExit, match="1"):
         cli.main()
     assert capsys.readouterr() == ("", f"error: {message}\n")
@@ -81,8 +82,8 @@ def test_an_output_that_takes_nothing_is_one_sentence(argument, target, sentence
     assert done.stderr.count("\n") == 1
 
 
-def test_help_needs_neither_torch_nor_scikit_learn():
-    code = "import sys, equipoise.main; sys.exit(bool({'torch', 'sklearn'} & set(sys.modules)))"
+def test_help_needs_neither_torch_nor_scikit_learn_nor_numpy():
+    code = "import sys, equipoise.main; sys.exit(bool({'torch', 'sklearn', 'numpy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -15,6 +15,7 @@ def patients(tmp_path):
     return "patients.csv"
 
 
+@pytest.mark.slow
 def test_every_command_takes_a_run_of_forests(equipoise, blend_run):
     table = blend_run.parent / "patients.csv"
     done = equipoise("predict", blend_run, table, "--out", "p.csv", "--abstain", "0.1", "--prior", "estimate")
@@ -34,6 +35,7 @@ def test_every_command_takes_a_run_of_forests(equipoise, blend_run):
     assert done.err.startswith("m.onnx is written; onnxruntime and Python differ by ")
 
 
+@pytest.mark.slow
 def test_the_json_of_training_is_alone_on_standard_output(equipoise, patients):
     done = equipoise("train", patients, "--target", "state", "--model", "forest", "--json", "--out", "run")
     assert done.code == 0, done.err

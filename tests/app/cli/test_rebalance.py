@@ -25,7 +25,7 @@ def predictions(tmp_path):
 def test_from_predictions_to_a_decision_and_to_answers(equipoise, predictions, tmp_path):  # noqa: ARG001
     done = equipoise("rebalance", "predictions.csv", "--target", "truth")
     assert done.code == 0, done.err
-    assert done.out.splitlines()[0] == "On 300 labelled rows, each answered by a correction fitted to others"
+    assert done.out.splitlines()[0] == "On 300 labelled rows, each corrected by a fit to the others"
     for word in ("balanced accuracy", "log loss", "calibration error", "recall before", "fraud", "=ok"):
         assert word in done.out
     told = done.out.partition("margin")[2]

@@ -8,9 +8,9 @@ from importlib import import_module
 import pytest
 
 from equipoise.app.compare import METHODS
-from equipoise.family_names import _written_names, family_names, loss_names
 from equipoise.losses import LOSSES
 from equipoise.models import BACKBONES
+from equipoise.registry_names import _written_names, family_names, loss_names
 
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "matplotlib", "accelerate")
 CODE = """

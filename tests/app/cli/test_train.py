@@ -13,8 +13,9 @@ import safetensors.torch
 import torch
 
 from equipoise.models.backbones import build_backbone
-from equipoise.training.resume import Run
+from equipoise.training.resumable_run import Run
 from tests.app.runs.made import pictures
+from tests.marks import mostly_nightly
 
 WEATHER = "degrees,word,summer\n" + "\n".join(
     f"{place % 7},{'hot' if place % 7 > 4 else 'cold'},{place % 7 > 4}" for place in range(140)
@@ -142,7 +143,7 @@ def test_control_c_leaves_a_run_that_goes_on_with_the_command_it_names(equipoise
         patch.setattr(Run, "record", interrupted)
         done = equipoise("train", weather, "--target", "summer", "--epochs", 6, "--out", "run")
     assert done.code == 130, done.err
-    sentence = "stopped; what is done is kept. Resume with: equipoise train --resume --out run"
+    sentence = "stopped; finished work is kept. Resume with: equipoise train --resume --out run"
     assert done.err.splitlines()[-1] == sentence
     assert "Traceback" not in done.err
     metrics = tmp_path / "run" / "metrics.jsonl"
@@ -179,11 +180,7 @@ def test_control_c_while_the_data_are_read_is_one_sentence(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(
     ("plain", "command"),
-    [
-        pytest.param(True, "train --epochs 2 --out run", marks=pytest.mark.slow),
-        (True, "data summary"),
-        pytest.param(False, "data summary", marks=pytest.mark.slow),
-    ],
+    mostly_nightly([(True, "data summary"), (False, "data summary"), (True, "train --epochs 2 --out run")], slow=2),
 )
 def test_no_colour_on_a_terminal_that_wants_none(weather, plain, command):
     import pty

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from equipoise.app.compare.results import Fit, ResultStore
+from equipoise.app.compare.fit_store import Fit, ResultStore
 from equipoise.app.compare.runner import run_fits
 
 FITS = [Fit("sleep", "wait", seed) for seed in range(8)]

@@ -16,6 +16,7 @@ from equipoise.app.compare.classifiers import TABLE_MODELS, CodedLabels
 from equipoise.app.compare.methods import GRID, check_installed
 from equipoise.app.compare.single_fit import fit_method
 from equipoise.errors import InvalidInputError
+from tests.marks import mostly_slow
 
 OPTIONS = FitOptions(epochs=1)
 FEW = {"catboost": {"iterations": 20}, "easy_ensemble": {"n_estimators": 2}}
@@ -40,7 +41,7 @@ def fitted(name, x, y, x_test, **hyperparameters):
     return fit_method(method, x, y, x_test, seed=3, options=OPTIONS, hyperparameters=own)
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.remedy == "threshold"])
+@pytest.mark.parametrize("name", mostly_slow(name for name, method in METHODS.items() if method.remedy == "threshold"))
 def test_a_prior_shift_keeps_the_probabilities_and_divides_by_the_shares(name):
     plain = "cross_entropy" if name == "logit_adjustment_post_hoc" else name.removesuffix("_prior_shift")
     x, y = table()
@@ -56,14 +57,16 @@ def test_a_prior_shift_keeps_the_probabilities_and_divides_by_the_shares(name):
 
 @pytest.mark.parametrize(
     ("name", "twin"),
-    [
-        ("random_forest", RandomForestClassifier()),
-        ("random_forest_balanced", RandomForestClassifier(class_weight="balanced")),
-        ("extra_trees_balanced", ExtraTreesClassifier(class_weight="balanced")),
-        ("boosting", HistGradientBoostingClassifier()),
-        ("boosting_balanced", HistGradientBoostingClassifier(class_weight="balanced")),
-        ("logistic_regression_balanced", LogisticRegression(class_weight="balanced", max_iter=1000)),
-    ],
+    mostly_slow(
+        [
+            ("random_forest", RandomForestClassifier()),
+            ("random_forest_balanced", RandomForestClassifier(class_weight="balanced")),
+            ("extra_trees_balanced", ExtraTreesClassifier(class_weight="balanced")),
+            ("boosting", HistGradientBoostingClassifier()),
+            ("boosting_balanced", HistGradientBoostingClassifier(class_weight="balanced")),
+            ("logistic_regression_balanced", LogisticRegression(class_weight="balanced", max_iter=1000)),
+        ]
+    ),
 )
 def test_a_classifier_is_scikit_learns_own_on_standardised_columns(name, twin):
     x, y = table()

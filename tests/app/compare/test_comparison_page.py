@@ -116,8 +116,8 @@ def test_cost_stands_beside_the_ranking_where_there_is_one(found):
     assert all(f">{text}</text>" in figure for text in ("cost", "812", "57.2"))
     assert '<td class="n best">57.2</td></tr>' in page
     assert '<td class="n">–</td></tr>' in page
-    assert "what the answers to 1,000 cases cost" in page
-    assert "what the answers" not in html(found, "patients.csv")
+    assert "the cost per 1,000 cases" in page
+    assert "the cost per 1,000 cases" not in html(found, "patients.csv")
 
 
 def test_the_best_of_a_column_is_bold_and_less_is_better_for_errors(found):

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from equipoise.app.compare import Fit, FitOptions, OutOfTimeError
-from equipoise.app.compare.deadline import Deadline
-from equipoise.app.compare.image_features import Pace
-from equipoise.app.compare.single_fit import FoldRun
+from equipoise.app.compare.deadline import Deadline, Pace
+from equipoise.app.compare.single_fit import FoldFitter
 from equipoise.data.samples import Samples
 from tests.app.compare.clocks import HandClock, StepClock
 
@@ -62,7 +61,7 @@ def test_a_training_ends_at_the_step_at_which_the_time_is_up():
     clock = StepClock()
     deadline = Deadline(0.0, 7.0, clock)
     x, y = torch.randn(64, 3, generator=torch.Generator().manual_seed(0)).numpy(), np.arange(64) % 2
-    run = FoldRun(Samples(x, y), 2, FitOptions(epochs=50, width=4, batch_size=4), False, lambda x: x, deadline)
+    run = FoldFitter(Samples(x, y), 2, FitOptions(epochs=50, width=4, batch_size=4), False, lambda x: x, deadline)
     with pytest.raises(OutOfTimeError):
         run(Fit("data", "cross_entropy", 0))
     assert clock.now == 7.0  # of 400 steps

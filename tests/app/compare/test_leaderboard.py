@@ -58,7 +58,7 @@ def test_one_pair_has_no_interval_and_may_be_no_difference():
 
 @pytest.mark.parametrize("values", [[], [math.nan, 0.1], [math.inf]])
 def test_differences_must_be_finite(values):
-    with pytest.raises(InvalidInputError, match="one finite number per pair"):
+    with pytest.raises(InvalidInputError, match="finite numbers, one per pair"):
         paired_interval(values)
 
 
@@ -126,7 +126,7 @@ def test_scores_of_classes_go_by_mean_or_deviation():
 def test_two_results_of_a_run_and_two_cases_are_refused():
     with pytest.raises(InvalidInputError, match="two results for seed 0"):
         rank(records(a=[0.5]) * 2)
-    with pytest.raises(InvalidInputError, match="of one case, got 2"):
+    with pytest.raises(InvalidInputError, match="of a single case, got 2"):
         rank([*records(a=[0.5]), records(b=[0.5])[0] | {"case": "d"}])
 
 

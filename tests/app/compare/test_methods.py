@@ -14,15 +14,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.app.compare import METHODS, CannotRunError, FitOptions, PriorShift, fit_tuned
+from equipoise.app.compare import METHODS, CannotRunError, FitOptions, PriorShift, fit_tuned, resamplers
 from equipoise.app.compare.methods import GRID, MARGINS, own_method
-from equipoise.app.compare.resamplers import RESAMPLERS, Resampler
+from equipoise.app.compare.resamplers import Resampler, label_rarity, repeat_rows, thin_rows
 from equipoise.app.compare.single_fit import fit_method
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
 from equipoise.losses import LOSSES
 from equipoise.models import MLP
 from equipoise.wording import method_name
+from tests.marks import mostly_slow
 
 QUICK = FitOptions(epochs=3, width=32, batch_size=64)
 LEARNING = FitOptions(epochs=9, width=32, batch_size=32, learning_rate=0.01)
@@ -31,8 +32,9 @@ pixels = pixels.astype(np.float32)
 
 
 SLOW = ("blend", "catboost", "easy_ensemble", "instance_hardness")
+VARIANTS = ("_balanced", "_prior_shift", "_uncertainty")
 EVERY = [
-    pytest.param(name, marks=pytest.mark.slow) if name.startswith(SLOW) else name
+    pytest.param(name, marks=pytest.mark.nightly) if name.startswith(SLOW) or name.endswith(VARIANTS) else name
     for name in METHODS  # what is slow is fitted with fewer trees in test_classifiers.py
 ]
 
@@ -55,8 +57,9 @@ def run(name, *, seed=0, options=QUICK, **hyperparameters):
     return fitted(name, *few_digits()[:3], seed=seed, options=options, **hyperparameters)
 
 
-def resample(name, x, y, **hyperparameters):
-    return Resampler(name, random_state=0, hyperparameters=hyperparameters).fit_resample(x, y)
+def resample(name, x, y, *, draw=None, **hyperparameters):
+    sampler = Resampler(getattr(resamplers, name), draw=draw, random_state=0, hyperparameters=hyperparameters)
+    return sampler.fit_resample(x, y)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -92,8 +95,9 @@ def test_the_options_are_the_estimators_own():
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [(name, {"method": name}) for name in LOSSES if name not in MARGINS]  # margins rise after a softmax stage
-    + [
+    [
+        # margins rise after a softmax stage
+        *mostly_slow([(name, {"method": name}) for name in LOSSES if name not in MARGINS], fast=3),
         ("sphereface", {"method": "sphereface", "strength": "head", "kind": None}),
         ("sphereface_uncertainty", {"method": "sphereface", "strength": "head", "margins": "uncertainty"}),
         ("logit_adjustment_post_hoc", {"method": "cross_entropy", "probabilities": "balanced"}),
@@ -123,12 +127,12 @@ def test_every_method_has_one_name_of_its_own():
 
 
 def test_all_losses_are_methods():
-    assert set(LOSSES) | set(RESAMPLERS) <= set(METHODS)
+    assert set(LOSSES) <= set(METHODS)
     assert next(iter(METHODS)) == "cross_entropy"
     assert all(method.grid[0] == {} and len(method.grid) in (1, GRID) for method in METHODS.values())
 
 
-@pytest.mark.parametrize("name", TUNED)
+@pytest.mark.parametrize("name", mostly_slow(TUNED, fast=6))
 def test_a_hyperparameter_changes_something(name):
     """Further settings run, and one at least gives other predictions than the published one."""
     if name == "near_miss":  # it differs in labels only; probabilities of the rest are continuous
@@ -160,7 +164,7 @@ def test_neighbourhood_cleaning_spares_all_of_the_rarest_classes():
     assert 40 <= len(even) < 80  # where none is rarer, one is spared
 
 
-@pytest.mark.parametrize("name", RESAMPLERS)
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.family == "resampling"])
 def test_resamplers_balance_or_clean(name):
     x, y, _, _ = few_digits()
     rows, labels = resample(name, x, y)
@@ -179,6 +183,66 @@ def test_resamplers_balance_or_clean(name):
     if name in ("random_over", "random_under", "near_miss"):  # rows of the data themselves, scaled back
         nearest = np.abs(rows[:, None] - x[None]).max(-1).min(1)
         assert nearest.max() < 1e-4
+
+
+def several_labels(rows=4000):
+    """Two independent labels, positive in a twentieth and in half of the rows."""
+    y = (np.random.default_rng(1).random((rows, 2)) < [0.05, 0.5]).astype(np.int64)
+    return np.arange(rows, dtype=np.float32)[:, None], y
+
+
+def test_over_sampling_several_labels_repeats_rows_in_proportion_to_how_rare_their_labels_are():
+    x, y = several_labels()
+    shares = y.mean(0)
+    weights = [np.mean([1 / (s if v else 1 - s) for v, s in zip(row, shares, strict=True)]) for row in y]
+    rows, labels = resample("random_over", x, y, draw=repeat_rows)
+    copies = np.bincount(rows[:, 0].astype(int), minlength=len(y))
+    assert copies.min() == 1
+    np.testing.assert_array_equal(labels, y[rows[:, 0].astype(int)])
+    for value in (0, 1):
+        own = y[:, 0] == value
+        assert copies[own].mean() == pytest.approx(np.mean(np.array(weights)[own]) / min(weights), rel=0.02)
+    assert labels[:, 0].mean() > 3 * shares[0]
+
+
+def test_under_sampling_several_labels_keeps_rows_in_the_same_proportion():
+    x, y = several_labels()
+    weights = label_rarity(y)
+    rows, labels = resample("random_under", x, y, draw=thin_rows)
+    kept = np.isin(x[:, 0], rows[:, 0])
+    assert kept.sum() == len(rows) < len(x) / 3
+    assert kept[weights == weights.max()].all()
+    for value in (0, 1):
+        own = y[:, 0] == value
+        assert kept[own].mean() == pytest.approx((weights[own] / weights.max()).mean(), abs=0.05)
+    repeated = resample("random_over", x, y, draw=repeat_rows)[1]
+    np.testing.assert_allclose(labels.mean(0), repeated.mean(0), atol=0.05)
+
+
+def test_rows_of_several_labels_follow_the_seed_and_keep_their_type():
+    _, y = several_labels(200)
+    images = np.zeros((200, 1, 4, 4), dtype=np.uint8)
+    for name, draw in (("random_over", repeat_rows), ("random_under", thin_rows)):
+        assert resample(name, images, y, draw=draw)[0].dtype == np.uint8
+        np.testing.assert_array_equal(draw(y, 3), draw(y, 3))
+        assert not np.array_equal(draw(y, 3), draw(y, 4))
+
+
+def test_what_has_no_form_for_several_labels_says_so():
+    x, y = several_labels(20)
+    with pytest.raises(CannotRunError, match="smote takes one label per sample, not several"):
+        resample("smote", x, y)
+    with pytest.raises(CannotRunError, match="random_over with shrinkage takes one label per sample"):
+        resample("random_over", x, y, draw=repeat_rows, shrinkage=0.1)
+
+
+@pytest.mark.parametrize("name", mostly_slow(["random_over", "random_under", "logit_adjustment_post_hoc"]))
+def test_rivals_for_attributes_find_more_of_the_rare_labels(name):
+    x, y = several_labels(1000)
+    x = (np.random.default_rng(0).normal(size=(1000, 2)) + 2 * y).astype(np.float32)
+    plain, found = (fitted(each, x, y, x, options=LEARNING) for each in ("cross_entropy", name))
+    assert found.probabilities.shape == y.shape
+    assert found.labels[:, 0].sum() > 1.2 * plain.labels[:, 0].sum()
 
 
 def test_a_wide_column_does_not_decide_who_is_a_neighbour():
@@ -275,6 +339,15 @@ def test_sizes_follow_the_rows_before_resampling():
     assert model._settings(32, 0) == UncertaintyBalancedClassifier()._settings(60_000, 0)
     small = METHODS["random_under"].build(0, {}, replace(QUICK, width=None).sized(5000)).fit(x, y)["network"]
     assert (small.network_.head.in_features, small.prior_.tolist()) == (512, [0.25] * 4)
+
+
+@pytest.mark.parametrize("name", ["random_over", "random_under"])
+def test_resamplers_train_for_as_many_steps_as_others(name):
+    x, y = several_labels(300)
+    options = FitOptions(epochs=2, width=8, batch_size=32).sized(300)
+    plain, resampled = (METHODS[each].build(0, {}, options).fit(x, y) for each in ("cross_entropy", name))
+    steps = [epoch["steps"] for epoch in resampled["network"].history_["epochs"]]
+    assert steps == [epoch["steps"] for epoch in plain.history_["epochs"]] == [10, 10]
 
 
 def test_tuning_takes_the_best_setting_of_the_validation_rows_and_the_published_one_on_a_tie():

@@ -12,6 +12,7 @@ import pytest
 from equipoise.app.compare import CannotRunError, run_fits
 from equipoise.errors import InvalidInputError, InvalidStateError
 from tests.app.compare.slow_table import ENDING, FITS, Noted, new_store
+from tests.marks import mostly_nightly
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,8 +34,7 @@ def alive(process):
         return False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", mostly_nightly([2, 1]))
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 def test_a_killed_table_goes_on_and_leaves_no_process_behind(tmp_path, jobs):
     path = tmp_path / "fits.jsonl"

@@ -1,6 +1,7 @@
 """Pages that several tests look at, written once."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,28 +13,41 @@ from tests.app.report.runs import HOSTILE, digits_run, made_up, made_up_attribut
 NAMES = ["nv", "mel", "bkl", HOSTILE, "basal cell carcinoma", "$5 or $6", 'quote" & <!-- comment']
 
 
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
+    """The folder of a run with its page, written once for all processes of the tests; they must leave it as it is."""
+
+    def written(folder: Path) -> str:
+        return str(write_report(make(folder / name)).parent)
+
+    if sys.platform == "win32":
+        return Path(written(factory.mktemp("report")))
+    from tests.training.processes import shared_once  # by locks of POSIX
+
+    return Path(shared_once(factory, f"report-{name}", written))
+
+
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that was really trained, with its page."""
-    folder = digits_run(tmp_path_factory.mktemp("report") / "digits")
-    write_report(folder)
-    return folder
+    """A run that was really trained."""
+    return once(tmp_path_factory, "digits", digits_run)
 
 
 @pytest.fixture(scope="session")
 def seven(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seven classes, some with names made to break a page."""
-    folder = made_up(tmp_path_factory.mktemp("report") / "seven", 7, names=NAMES)
-    write_report(folder)
-    return folder
+    return once(tmp_path_factory, "seven", lambda folder: made_up(folder, 7, names=NAMES))
+
+
+@pytest.fixture(scope="session")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hundred classes."""
+    return once(tmp_path_factory, "many", lambda folder: made_up(folder, 100, samples=2000))
 
 
 @pytest.fixture(scope="session")
 def attributes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Several labels a sample."""
-    folder = made_up_attributes(tmp_path_factory.mktemp("report") / "attributes")
-    write_report(folder)
-    return folder
+    return once(tmp_path_factory, "attributes", made_up_attributes)
 
 
 @pytest.fixture(scope="session")

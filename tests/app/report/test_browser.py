@@ -93,6 +93,7 @@ def test_sorting_by_keyboard(page):
     assert [float(text.strip("%")) for text in column(page, "#classes", 2)] == sorted(recall)
 
 
+@pytest.mark.slow
 def test_two_classes_and_a_value_that_is_not_known(browser, tmp_path):
     names = ["unknown", "known"]
     browser.open(write_report(made_up(tmp_path / "run", 2, names=names, margins=[None, 3.0], gallery=None)))
@@ -232,8 +233,9 @@ def test_print_shows_all_rows_and_no_controls(page):
     assert 3 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 16
 
 
-def test_many_classes(browser, tmp_path):
-    browser.open(write_report(made_up(tmp_path / "run", 100, samples=2000)))
+@pytest.mark.slow
+def test_many_classes(browser, many):
+    browser.open(many / "report.html")
     assert wrong_entries(browser) == []
     assert len(column(browser, "#classes", 0)) == 100
     browser.run("document.getElementById('find').focus()")
@@ -245,6 +247,7 @@ def test_many_classes(browser, tmp_path):
     assert browser.text("#cell").startswith("True class 000 … class 002, predicted as class 000 … class 002: ")
 
 
+@pytest.mark.slow
 def test_attributes(browser, attributes):
     browser.open(attributes / "report.html")
     assert wrong_entries(browser) == []

@@ -24,18 +24,21 @@ from equipoise.app.report.decide_sliders import (
     situation,
 )
 from equipoise.app.report.sections.decide import candidates, notes, section
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.app.stored_run import read_run
 from equipoise.decisions import Costs, Evidence, Natural, ReviewBudget, Situation
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.main import main
 from tests.app.report.runs import made_up, write_run
-from tests.app.runs.made import patients_frame
+from tests.app.runs.made import fewer_pictures, patients_frame
+from tests.marks import mostly_slow
 
-STEP = """
-    const [id, value] = arguments, input = document.getElementById("decide-" + id);
-    input.value = value;
-    input.dispatchEvent(new Event(id === "class" ? "change" : "input", { bubbles: true }));
+STEPS = """
+    for (const [id, value] of arguments[0]) {
+        const input = document.getElementById("decide-" + id);
+        input.value = value;
+        input.dispatchEvent(new Event(id === "class" ? "change" : "input", { bubbles: true }));
+    }
 """
 SHOWN = """
     const text = (id) => document.getElementById("decide-" + id).textContent;
@@ -58,9 +61,7 @@ def two(tmp_path_factory):
 
 
 def set_to(page, **steps):
-    for name, value in steps.items():
-        page.run(STEP, name, value)
-    return page.run(SHOWN)
+    return page.run(STEPS + SHOWN, list(steps.items()))
 
 
 def check(shown, chosen):
@@ -76,14 +77,14 @@ def check(shown, chosen):
         assert [x, y] == pytest.approx([56 + 344 * across, 280 - 268 * up], abs=0.11)
 
 
-@pytest.mark.parametrize("which", ["two", "seven", "attributes"])
+@pytest.mark.parametrize("which", mostly_slow(["two", "seven", "attributes"]))
 def test_the_script_says_what_python_says(browser, request, which):
     folder = request.getfixturevalue(which)
     run = read_run(folder)
     found = candidates(run, run.held_out)
     browser.open(folder / "report.html")
     rng = np.random.default_rng(0)
-    for _ in range(25):
+    for _ in range(12):
         at = int(rng.integers(len(found)))
         miss, budget = (int(rng.integers(len(steps))) for steps in (MISSES, BUDGETS))
         prevalence = int(rng.integers(len(found[at].prevalences)))
@@ -94,7 +95,7 @@ def test_the_script_says_what_python_says(browser, request, which):
     assert [entry["message"] for entry in browser.log("browser")] == []
 
 
-@pytest.mark.parametrize("which", ["two", "seven", "attributes"])
+@pytest.mark.parametrize("which", mostly_slow(["two", "seven", "attributes"]))
 def test_the_page_without_its_script_says_the_same(browser, request, which):
     folder = request.getfixturevalue(which)
     browser.protocol("Emulation.setScriptExecutionDisabled", value=True)
@@ -115,21 +116,20 @@ def test_the_page_without_its_script_says_the_same(browser, request, which):
     assert browser.run(f"{texts}.map((each) => each.textContent)") == settings
 
 
-@pytest.mark.parametrize("which", ["two", "seven", "attributes"])
-@pytest.mark.parametrize("width", [794, 688])  # of A4, with and without its margins
-def test_nothing_is_wider_than_the_printed_page(browser, request, which, width):
+@pytest.mark.parametrize("which", mostly_slow(["two", "seven", "attributes"]))
+def test_nothing_is_wider_than_the_printed_page(browser, request, which):
     browser.open(request.getfixturevalue(which) / "report.html")
+    screen = {"height": 900, "deviceScaleFactor": 1, "mobile": False}
     try:
         browser.protocol("Emulation.setEmulatedMedia", media="print")
-        browser.protocol(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
-        )
-        wider = browser.run(
-            "const ends = (each) => each.getBoundingClientRect().right;"
-            "return [...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
-            "ends(each) > innerWidth + 1).map((each) => each.tagName + '#' + each.id + ' ' + ends(each))"
-        )
-        assert wider == []
+        for width in (794, 688):  # of A4, with and without its margins
+            browser.protocol("Emulation.setDeviceMetricsOverride", width=width, **screen)
+            wider = browser.run(
+                "const ends = (each) => each.getBoundingClientRect().right;"
+                "return [...document.querySelectorAll('main *')].filter((each) => each.checkVisibility() && "
+                "ends(each) > innerWidth + 1).map((each) => each.tagName + '#' + each.id + ' ' + ends(each))"
+            )
+            assert wider == []
         assert browser.run("return document.getElementById('decide-settings').checkVisibility()")
     finally:
         browser.protocol("Emulation.clearDeviceMetricsOverride")
@@ -206,16 +206,21 @@ def trained(tmp_path_factory):
     """The folder of a run on patients of whom few are ill; their table lies beside it."""
     folder = tmp_path_factory.mktemp("trained")
     patients_frame(900).to_csv(folder / "patients.csv", index=False)
-    return train_run(TrainOptions(str(folder / "patients.csv"), target="state", model="forest"), folder / "run").folder
+    options = RunOptions(str(folder / "patients.csv"), target="state", model="forest")
+    with pytest.MonkeyPatch.context() as patch:
+        fewer_pictures(patch)
+        return train_run(options, folder / "run").folder
 
 
 @pytest.mark.parametrize(
     ("steps", "rule"),
-    [
-        ({"miss": MISSES.index(50)}, Costs(miss={"ill": 50}, class_prior={"ill": 0.122222})),  # as held out
-        ({"miss": MISSES.index(20), "prevalence": 11}, Costs(miss={"ill": 20}, class_prior={"ill": 0.03})),
-        ({"miss": MISSES.index(1000), "budget": BUDGETS.index(50)}, ReviewBudget(50, per=1000)),
-    ],
+    mostly_slow(
+        [
+            ({"miss": MISSES.index(50)}, Costs(miss={"ill": 50}, class_prior={"ill": 0.122222})),  # as held out
+            ({"miss": MISSES.index(20), "prevalence": 11}, Costs(miss={"ill": 20}, class_prior={"ill": 0.03})),
+            ({"miss": MISSES.index(1000), "budget": BUDGETS.index(50)}, ReviewBudget(50, per=1000)),
+        ]
+    ),
 )
 def test_the_copied_lines_run_and_decide_alike(browser, trained, tmp_path, monkeypatch, steps, rule):
     browser.open(trained / "report.html")
@@ -244,10 +249,12 @@ def promised(tmp_path_factory):
     other = patients[1200:]
     healthy = other.index[other["state"] != "ill"]
     other.drop(index=healthy[::2]).to_csv(folder / "test.csv", index=False)
-    options = TrainOptions(
+    options = RunOptions(
         str(folder / "patients.csv"), target="state", model="forest", recall="ill=0.8", test=str(folder / "test.csv")
     )
-    return train_run(options, folder / "run").folder
+    with pytest.MonkeyPatch.context() as patch:
+        fewer_pictures(patch)
+        return train_run(options, folder / "run").folder
 
 
 def answers(command, tmp_path, monkeypatch):
@@ -304,7 +311,8 @@ def test_the_threshold_of_a_rule_is_where_its_answers_change(rule, rare):
     prior = np.array([1 - rare, rare])
     chosen = rule.choose(Situation(("no", "yes"), prior, prior, evidence_of_two()))
     at = np.linspace(0.001, 0.999, 999)
-    odds = at / (1 - at) * (1 if chosen.mix is None else (chosen.mix[1] / chosen.mix[0]) * (1 - rare) / rare)
+    used = chosen.target_prior
+    odds = at / (1 - at) * (1 if used is None else (used[1] / used[0]) * (1 - rare) / rare)
     q = odds / (1 + odds)
     named = chosen.policy.places(np.stack([1 - q, q], axis=1)) == 1
     assert asked_threshold(chosen, 1, rare) == pytest.approx(at[named].min(), abs=0.002)

@@ -18,7 +18,7 @@ from equipoise.app.report import write_report
 from equipoise.app.report.drawing import label_points
 from equipoise.app.report.markup import Section, fill
 from equipoise.app.report.run_page import write_page
-from equipoise.app.report.sections.gallery import gallery
+from equipoise.app.report.sections.gallery import shown_samples
 from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError
 from tests.app.report.runs import HOSTILE, dump, jpeg, made_up, write_run
@@ -33,7 +33,7 @@ SECTIONS = [
     "Before and after",
     "Confusion",
     "Reliability",
-    "Sending the uncertain to a human",
+    "Human review of uncertain samples",
     "Training",
     "Samples to look at",
     "Hard, or merely rare?",
@@ -180,7 +180,7 @@ def test_how_it_was_made(page):
     assert "one class is small." in page.texts["li"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_thousand_classes_stay_small(tmp_path):
     path = write_report(made_up(tmp_path / "run", 1000, samples=1500))
     assert path.stat().st_size < 3_000_000
@@ -246,7 +246,7 @@ def test_attributes_have_counts_in_place_of_a_matrix(attributes):
 def test_what_is_no_picture_is_not_shown(tmp_path, thumbnail):
     item = {"row": 1, "name": "x.jpg", "true": "a", "predicted": "b", "probability": 0.9, "uncertainty": 0.1}
     shown = {"uncertain": [item | {"thumbnail": thumbnail}, item | {"thumbnail": jpeg()}], "wrong": []}
-    found = gallery(read_run(made_up(tmp_path, 3, gallery=shown)))
+    found = shown_samples(read_run(made_up(tmp_path, 3, gallery=shown)))
     assert [part["title"] for part in found] == ["Most uncertain"]
     assert [item["image"][:23] for item in found[0]["items"]] == ["", "data:image/jpeg;base64,"]
 

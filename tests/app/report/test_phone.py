@@ -9,6 +9,7 @@ from equipoise.app.report import write_comparison, write_report
 from tests.app.report.runs import made_up, write_run
 from tests.app.report.test_numbers import one_hot
 
+pytestmark = pytest.mark.slow
 WIDTH = 400
 SMALLEST_LETTERS = 9.5
 
@@ -49,7 +50,7 @@ PICTURES = """
 
 
 @pytest.fixture(scope="module")
-def pages(digits, seven, attributes, tmp_path_factory):
+def pages(digits, seven, attributes, many, tmp_path_factory):
     """A page of each kind."""
     folder = tmp_path_factory.mktemp("phone")
     other = made_up(folder / "a run of another seed", 7, seed=1)
@@ -60,7 +61,7 @@ def pages(digits, seven, attributes, tmp_path_factory):
         "digits": digits / "report.html",
         "seven": seven / "report.html",
         "attributes": attributes / "report.html",
-        "many": write_report(made_up(folder / "many", 100, samples=2000)),
+        "many": many / "report.html",
         "never found": write_report(never_found),
         "comparison": write_comparison([seven, other], folder / "comparison.html"),
     }
@@ -69,7 +70,7 @@ def pages(digits, seven, attributes, tmp_path_factory):
 KINDS = ("digits", "seven", "attributes", "many", "never found", "comparison")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def phone(request, browser, pages):
     browser.protocol("Emulation.setEmulatedMedia", media="", features=[])
     browser.protocol("Emulation.setDeviceMetricsOverride", width=WIDTH, height=800, deviceScaleFactor=1, mobile=True)
@@ -102,11 +103,9 @@ def test_no_axis_goes_beyond_all_or_below_nothing(phone):
         assert all(0 <= float(text.strip("%").replace("−", "-")) <= 100 for text in ticks), picture["name"]
 
 
-@pytest.mark.parametrize("kind", ["digits", "seven", "attributes", "many"])
-def test_recall_and_precision_are_in_sight(browser, pages, kind):
-    browser.protocol("Emulation.setDeviceMetricsOverride", width=WIDTH, height=800, deviceScaleFactor=1, mobile=True)
-    browser.open(pages[kind])
-    ends = browser.run("""
+@pytest.mark.parametrize("phone", ["digits", "seven", "attributes", "many"], indirect=True)
+def test_recall_and_precision_are_in_sight(phone):
+    ends = phone.run("""
         const table = document.getElementById('classes'), box = table.closest('.scroll').getBoundingClientRect();
         const heads = [...table.tHead.rows[0].cells];
         return heads.filter((head) => ['recall', 'precision'].includes(head.innerText.trim().split(/[^a-z]/)[0]))
@@ -115,14 +114,13 @@ def test_recall_and_precision_are_in_sight(browser, pages, kind):
     """)
     assert len(ends) > 2
     assert max(ends) <= 0
-    browser.protocol("Emulation.clearDeviceMetricsOverride")
 
 
-def test_the_class_stays_in_sight_while_its_scores_scroll(browser, pages):
-    browser.protocol("Emulation.setDeviceMetricsOverride", width=WIDTH, height=800, deviceScaleFactor=1, mobile=True)
-    browser.open(pages["seven"])
-    browser.run("document.getElementById('classes').closest('.scroll').scrollLeft = 200")
+@pytest.mark.parametrize("phone", ["seven"], indirect=True)
+def test_the_class_stays_in_sight_while_its_scores_scroll(phone):
+    scroll = "document.getElementById('classes').closest('.scroll').scrollLeft = "
+    phone.run(f"{scroll}200")
     cells = "document.querySelectorAll('#classes th[scope=row], #classes thead th:first-child')"
-    lefts = browser.run(f"return [...{cells}].map((cell) => Math.round(cell.getBoundingClientRect().left))")
+    lefts = phone.run(f"return [...{cells}].map((cell) => Math.round(cell.getBoundingClientRect().left))")
+    phone.run(f"{scroll}0")
     assert set(lefts) == {17}  # the page's margin and the box's border
-    browser.protocol("Emulation.clearDeviceMetricsOverride")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise.app.report import write_report
-from equipoise.app.report.possible_classes import set_rows, set_sentence
+from equipoise.app.report.sections.human_review import set_rows, set_sentence
 from equipoise.app.report.sections.reliability_diagrams import (
     calibrated_how,
     calibration_rows,
@@ -150,7 +150,10 @@ def test_a_class_that_is_never_ruled_out_is_named(tmp_path):
     assert told in set_sentence(record, set_rows(record))
 
 
-def test_sentences_tell_of_classes_that_are_not_listed(tmp_path):
+def test_sentences_tell_of_classes_that_are_not_listed(tmp_path, monkeypatch):
+    from tests.app.runs.made import plain_pages  # shared by locks of POSIX
+
+    plain_pages(monkeypatch)
     folder = made_up(tmp_path / "run", 130, samples=4000)
     with np.load(folder / "held_out.npz") as file:
         stored = dict(file)

@@ -282,7 +282,7 @@ def test_nothing_tested_cannot_be_judged(tmp_path):
     found = verdict(read_run(write_run(tmp_path, probabilities=one_hot(labels, 9), labels=labels, **options)))
     assert found.headline == "Cannot be judged: no class has held-out samples both of it and of others."
     assert found.change[0].startswith("No rare class could be tested; all classes together are found as often")
-    assert "Cannot be judged for lack of held-out samples: b, c, d, e, f and 3 more." in found.basis
+    assert "Cannot be judged, because there are no held-out samples: b, c, d, e, f and 3 more." in found.basis
 
 
 # --- what changed, and what it cost ----------------------------------------------------------------------------------
@@ -294,13 +294,13 @@ def test_rare_classes_gain_and_common_ones_lose(told):
         "The rare class rare is found more often: recall 40.0% before, 80.0% after (+40.0 points); the common one "
         "loses 5.0 points, which may be chance.",
         "False alarms, wrong predictions of this class, went from 5 to 10.",
-        "Precision of the rare class, the share of such predictions that are right, stayed at 88.9%.",
+        "Precision of the rare class, the share of predictions of this class that are right, stayed at 88.9%.",
         "Recall minus false-alarm rate rose by 35.0 points (95% interval +23.6 to +45.1), a gain; a constant "
         "answer scores 0.",
         "Balanced accuracy, the mean over the classes, went from 67.5% to 85.0%; accuracy, the share of right answers, "
         "went from 67.5% to 85.0%.",
         "Average precision of the rare class, how well the samples are ranked, went from 0.656 to 0.811.",
-        "Before is the same network at the end of its softmax stage, after 3 of 9 epochs: a part of the change may "
+        '"Before" is the same network at the end of its softmax stage, after 3 of 9 epochs: part of the change may '
         "come from longer training alone.",
     ]
     assert found.basis == ["This rests on 200 held-out samples, 100 of them of the rare class."]
@@ -376,7 +376,7 @@ def test_without_a_softmax_stage(told):
 def test_margins_from_the_first_epoch_have_no_softmax_stage(told):
     found = told((95, 90), (40, 80), epochs=[epoch | {"stage": "class"} for epoch in staged(9)]).change
     assert found[-1] == (
-        "Before is the same network early in its training, with the most probable class as its answer: a part of the "
+        '"Before" is the same network early in training, predicting the most probable class: part of the '
         "change may come from longer training alone."
     )
 
@@ -419,10 +419,10 @@ def test_the_headline_says_how_many_are_found_at_how_many_false_alarms(ranked):
     [
         (0.0, {}, "Check the labels first (`equipoise inspect "),
         (0.5, {}, "Better columns or more samples will help more than a threshold; "),
-        (2.0, {"balanced": False}, "If misses cost more than false alarms, lower the threshold, see Decide; "),
-        (1.3, {"balanced": False, "share": 0.02}, "Lower the threshold, see Decide; `equipoise predict "),
+        (2.0, {"balanced": False}, "If misses cost more than false alarms, lower the threshold (see Decide); "),
+        (1.3, {"balanced": False, "share": 0.02}, "Lower the threshold (see Decide); `equipoise predict "),
         (2.5, {}, "If a false alarm costs nearly as much as a miss, raise the threshold"),
-        (4.5, {"share": 0.1}, "Choose the threshold by what a miss costs, see Decide; the model can be used as it is."),
+        (4.5, {"share": 0.1}, "The model can be used as it is; choose the threshold by what a miss costs"),
         (3.0, {"samples": 150}, "Label more samples of the rare class True: 5 are held out, and 100 would show"),
     ],
 )
@@ -436,7 +436,7 @@ def test_what_to_do_next_follows_from_what_the_model_is_worth(ranked, distance, 
 
 def test_a_remedy_that_made_answers_worse_is_advised_against(told):
     worse = told((100, 40), (90, 90))
-    assert worse.next[-1] == "The remedy made the answers worse here: `--prior natural` answers without it."
+    assert worse.next[-1] == "The remedy made the answers worse here; `--prior natural` predicts without it."
     assert not any("--prior natural" in text for text in told((100, 95), (20, 90)).next)
 
 

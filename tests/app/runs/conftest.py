@@ -11,8 +11,8 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _plain_pictures(monkeypatch):
-    made.plain_pictures(monkeypatch)
+def _plain_pages(monkeypatch):
+    made.plain_pages(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs import RunOptions, train_run
 from equipoise.data.imbalance import step
 from tests.training.processes import shared_once
 
@@ -31,7 +31,7 @@ def digits_frame() -> pd.DataFrame:
 def table_run(folder: Path) -> Path:
     """A run of :func:`digits_frame`; the CSV lies beside it."""
     digits_frame().to_csv(folder / "digits.csv", index=False)
-    options = TrainOptions(str(folder / "digits.csv"), target="digit", epochs=EPOCHS)
+    options = RunOptions(str(folder / "digits.csv"), target="digit", epochs=EPOCHS)
     return train_run(options, folder / "run", command="equipoise train digits.csv").folder
 
 
@@ -41,7 +41,7 @@ def several_run(folder: Path) -> Path:
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
     frame = frame.assign(up=(x[:, 0] > 1).astype(int), right=(x[:, 1] > 0).astype(int))
     frame.to_csv(folder / "several.csv", index=False)
-    return train_run(TrainOptions(str(folder / "several.csv"), target="up,right", epochs=8), folder / "run").folder
+    return train_run(RunOptions(str(folder / "several.csv"), target="up,right", epochs=8), folder / "run").folder
 
 
 def patients_frame(rows: int = 240) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def patients_frame(rows: int = 240) -> pd.DataFrame:
 def blend_run(folder: Path) -> Path:
     """A run of :func:`patients_frame` by random forests; the CSV lies beside it."""
     patients_frame().to_csv(folder / "patients.csv", index=False)
-    options = TrainOptions(str(folder / "patients.csv"), target="state", group="family", model="forest")
+    options = RunOptions(str(folder / "patients.csv"), target="state", group="family", model="forest")
     return train_run(options, folder / "run", command="equipoise train patients.csv --model forest").folder
 
 
@@ -77,12 +77,45 @@ def pictures(root: Path, counts: dict[str, int], *, side: int = 14) -> Path:
 def image_run(folder: Path) -> Path:
     """A run of grey pictures, with the network that is trained along; the pictures lie beside it."""
     photos = pictures(folder / "photos", {"night": 30, "day": 12})
-    return train_run(TrainOptions(str(photos), epochs=4, batch_size=8), folder / "run").folder
+    return train_run(RunOptions(str(photos), epochs=4, batch_size=8), folder / "run").folder
+
+
+FIGURES = {
+    "before_after": ("_lines", "_scatter"),
+    "hardness": ("hardness_figure",),
+    "human_review": ("class_coverage_figure",),
+    "reliability_diagrams": ("reliability_figure",),
+    "training_curves": ("training_figure",),
+    "uncertainty_frequency": ("uncertainty_figure",),
+}
+"""Functions that draw, by their section."""
+
+
+def plain_pages(patch: pytest.MonkeyPatch) -> None:
+    """Let pages have empty pictures, intervals of few resamples, and corrections of few folds: each takes longer than
+    training so small a network. The tests of the report draw; those of the evaluation resample.
+    """
+    plain_pictures(patch)
+    fewer_pictures(patch)
+    patch.setattr("equipoise.evaluation.bootstrap.RESAMPLES", 100)
+    patch.setattr("equipoise.app.runs.rebalance.FOLDS", 3)
+
+
+def fewer_pictures(patch: pytest.MonkeyPatch) -> None:
+    """Let pages have empty pictures but for the one that a script draws on."""
+    for section, names in FIGURES.items():
+        for name in names:
+            patch.setattr(f"equipoise.app.report.sections.{section}.{name}", _undrawn)
+    patch.setattr("equipoise.app.report.rebalance_page.reliability_figure", _undrawn)
 
 
 def plain_pictures(patch: pytest.MonkeyPatch) -> None:
-    """Let pages have empty pictures: drawing them takes longer than training so small a network."""
-    patch.setattr("equipoise.app.report.drawing.inline_svg", lambda *_, **__: Markup("<svg></svg>"))
+    """Let pictures be drawn, but not written."""
+    patch.setattr("equipoise.app.report.drawing.inline_svg", _undrawn)
+
+
+def _undrawn(*_: object, **__: object) -> Markup:
+    return Markup("<svg></svg>")
 
 
 def once(make: Callable[[Path], Path], factory: pytest.TempPathFactory) -> Path:
@@ -91,6 +124,7 @@ def once(make: Callable[[Path], Path], factory: pytest.TempPathFactory) -> Path:
     def trained(folder: Path) -> str:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("EQUIPOISE_CACHE", str(folder / "cache"))
+            plain_pages(patch)
             return str(make(folder))
 
     return Path(shared_once(factory, make.__name__, trained))

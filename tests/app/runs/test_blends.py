@@ -17,18 +17,19 @@ from sklearn.preprocessing import StandardScaler
 from equipoise.app.report import write_report
 from equipoise.app.run_folder import check_folder, read_run_record
 from equipoise.app.run_watcher import RunWatcher
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.app.runs.choose_model import own_estimator
 from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.export import export_run
 from equipoise.app.runs.inspect import inspect_run
 from equipoise.app.runs.run_options import read_config
-from equipoise.app.stored_arrays import read_labels
+from equipoise.app.stored_arrays import read_judged_labels
 from equipoise.app.stored_run import read_run
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.models import build_backbone
 from tests.app.runs import made
+from tests.marks import mostly_nightly
 from tests.training.processes import ENVIRONMENT
 
 LOGISTIC = "sklearn.linear_model:LogisticRegression"
@@ -85,7 +86,7 @@ def test_the_report_says_what_is_in_it_and_nothing_of_stages(blend_run, tmp_path
     for sentence in (
         "The classifier was fitted 5 times",
         "random forest before balancing",
-        "Before is the same random forest with the most probable class as its answer",
+        "is the same random forest, predicting the most probable class",
         "calibrated on 192 training samples, each predicted by members that were not fitted to it",
     ):
         assert sentence in text, sentence
@@ -119,16 +120,16 @@ def test_labels_are_judged_by_members_that_have_not_seen_them(tmp_path):
     """A flipped label stands out, though every forest knows its own rows by heart."""
     frame = made.patients_frame()
     frame["state"] = np.where(frame["age"] > 1.0, "ill", "well")
-    train_run(TrainOptions(_written(frame, tmp_path / "right.csv"), target="state", model="forest"), tmp_path / "right")
+    train_run(RunOptions(_written(frame, tmp_path / "right.csv"), target="state", model="forest"), tmp_path / "right")
     split = json.loads((tmp_path / "right/split.json").read_text())
     sure = [row for row in split["train"] if frame["age"][row] < -0.5][:3]
     frame.loc[sure, "state"] = "ill"
-    train_run(TrainOptions(_written(frame, tmp_path / "flip.csv"), target="state", model="forest"), tmp_path / "flip")
+    train_run(RunOptions(_written(frame, tmp_path / "flip.csv"), target="state", model="forest"), tmp_path / "flip")
     worst = inspect_run(tmp_path / "flip").ranking.head(3)
     assert set(worst["row"]) == set(sure)
     assert set(worst["suggested"]) == {"well"}
     assert (worst["score"] > 0.8).all()
-    assert len(read_labels(tmp_path / "flip", 2, multilabel=False).rows) == len(frame)
+    assert len(read_judged_labels(tmp_path / "flip", 2, multilabel=False).rows) == len(frame)
 
 
 def _written(frame, path):
@@ -148,7 +149,7 @@ def test_a_run_is_evaluated_at_any_prior_with_sets(blend_run):
 @pytest.mark.slow
 def test_the_default_for_a_table_is_the_blend_of_all_families(table, tmp_path):
     told = RunWatcher()
-    result = train_run(TrainOptions(table, target="state"), tmp_path / "run", watcher=told)
+    result = train_run(RunOptions(table, target="state"), tmp_path / "run", watcher=told)
     names = [part.name for part in read_run_record(tmp_path / "run").blend]
     assert names == ["network", "random forest", "extra trees", "gradient boosting"]
     assert isinstance(result.model, BalancedClassifier)
@@ -158,7 +159,7 @@ def test_the_default_for_a_table_is_the_blend_of_all_families(table, tmp_path):
 
 def test_an_option_of_the_network_without_a_model_trains_the_network(table, tmp_path):
     told = RunWatcher()
-    train_run(TrainOptions(table, target="state", epochs=1), tmp_path / "run", watcher=told)
+    train_run(RunOptions(table, target="state", epochs=1), tmp_path / "run", watcher=told)
     assert "--epochs is an option of the network, so the network is trained instead of --model auto." in told.notes
     assert read_run_record(tmp_path / "run").blend is None
     assert RunModel.load(tmp_path / "run").network is not None
@@ -167,13 +168,13 @@ def test_an_option_of_the_network_without_a_model_trains_the_network(table, tmp_
 def test_several_labels(tmp_path):
     frame = made.patients_frame().drop(columns="state")
     frame = frame.assign(up=(frame["age"] > 1).astype(int), right=(frame["weight"] > 0).astype(int))
-    options = TrainOptions(_written(frame, tmp_path / "t.csv"), target="up,right", model=LOGISTIC)
+    options = RunOptions(_written(frame, tmp_path / "t.csv"), target="up,right", model=LOGISTIC)
     result = train_run(options, tmp_path / "run")
     model = RunModel.load(result.folder)
     assert model.classes == ("up", "right")
     assert model.predict(frame).shape == (240, 2)
     assert inspect_run(result.folder).several
-    assert len(read_labels(result.folder, 2, multilabel=True).labels) == 240
+    assert len(read_judged_labels(result.folder, 2, multilabel=True).labels) == 240
 
 
 def test_groups_are_kept_together_in_the_folds(blend_run, monkeypatch, tmp_path):
@@ -184,7 +185,7 @@ def test_groups_are_kept_together_in_the_folds(blend_run, monkeypatch, tmp_path)
         return fit(self, *given, groups=groups)
 
     monkeypatch.setattr(BalancedClassifier, "fit", watched)
-    options = TrainOptions(str(blend_run.parent / "patients.csv"), target="state", group="family", model=LOGISTIC)
+    options = RunOptions(str(blend_run.parent / "patients.csv"), target="state", group="family", model=LOGISTIC)
     train_run(options, tmp_path / "run")
     assert len(set(seen[0].tolist())) < len(seen[0])
 
@@ -205,7 +206,7 @@ def test_huge_values_are_answered(blend_run, frame):
 )
 def test_a_model_that_cannot_be_is_one_sentence(options, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
-        TrainOptions("t.csv", **options)
+        RunOptions("t.csv", **options)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_a_model_that_cannot_be_is_one_sentence(options, sentence):
 )
 def test_a_classifier_that_cannot_be_used_is_refused_before_anything_is_read(tmp_path, model, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
-        train_run(TrainOptions("gone.csv", model=model), tmp_path / "run")
+        train_run(RunOptions("gone.csv", model=model), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -229,7 +230,7 @@ def test_a_classifier_that_cannot_be_used_is_refused_before_anything_is_read(tmp
 def test_what_can_be_stored_is_taken(model):
     if "." not in model:
         pytest.importorskip(model.partition(":")[0])
-    assert hasattr(own_estimator(TrainOptions("t.csv", model=model)), "fit")
+    assert hasattr(own_estimator(RunOptions("t.csv", model=model)), "fit")
 
 
 def piped():
@@ -250,7 +251,7 @@ class Mine:
 
 
 def test_a_classifier_of_the_users_is_named_in_the_record_and_where_it_cannot_be_exported(table, tmp_path):
-    train_run(TrainOptions(table, target="state", model=LOGISTIC), tmp_path / "run")
+    train_run(RunOptions(table, target="state", model=LOGISTIC), tmp_path / "run")
     assert [part.name for part in read_run_record(tmp_path / "run").blend] == ["LogisticRegression"]
     model = RunModel.load(tmp_path / "run")
     assert set(model.predict(made.patients_frame())) == {"ill", "well"}
@@ -262,14 +263,15 @@ def test_a_classifier_of_the_users_is_named_in_the_record_and_where_it_cannot_be
 def test_images_need_the_network(tmp_path):
     photos = made.pictures(tmp_path / "photos", {"night": 8, "day": 8})
     with pytest.raises(InvalidInputError, match="--model forest takes a table, or images through a frozen backbone"):
-        train_run(TrainOptions(str(photos), model="forest"), tmp_path / "run")
+        train_run(RunOptions(str(photos), model="forest"), tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_images_through_a_frozen_backbone_go_to_any_model(tmp_path):
     photos = made.pictures(tmp_path / "photos", {"night": 30, "day": 12})
     torch.save(build_backbone("lenet").state_dict(), tmp_path / "lenet.pth")
     images = {"backbone": "lenet", "weights": str(tmp_path / "lenet.pth"), "freeze": True}
-    train_run(TrainOptions(str(photos), **images, model="forest"), tmp_path / "run")
+    train_run(RunOptions(str(photos), **images, model="forest"), tmp_path / "run")
     model = RunModel.load(tmp_path / "run")
     assert evaluate_run(model, str(photos)).scores.accuracy > 0.9
     with pytest.raises(InvalidInputError, match="a blend behind a frozen backbone cannot be exported"):
@@ -287,7 +289,7 @@ def onnx_answers():
     return answers
 
 
-def _agrees(model, out, x, answers):
+def assert_agrees(model, out, x, answers):
     assert export_run(model, out) < 1e-5
     found, expected = answers(out, x), model.predict_rows(x)
     np.testing.assert_allclose(found["probabilities"], expected.probabilities, atol=1e-5)
@@ -295,17 +297,33 @@ def _agrees(model, out, x, answers):
     np.testing.assert_array_equal(found["predicted"], expected.predicted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", mostly_nightly([3, 2]))
 def test_an_exported_blend_of_all_families_answers_as_the_run(tmp_path, frame, onnx_answers, classes):
     if classes == 3:
         frame = frame.assign(state=frame["state"].where(frame["age"] < 1.5, "very ill"))
     path = _written(frame.assign(huge=frame["age"] * 1e30), tmp_path / "t.csv")
-    model = RunModel.load(train_run(TrainOptions(path, target="state"), tmp_path / "run").folder)
+    model = RunModel.load(train_run(RunOptions(path, target="state"), tmp_path / "run").folder)
     x = model.input.rows(frame.assign(huge=frame["age"] * 1e30))
-    _agrees(model, tmp_path / "m.onnx", x, onnx_answers)
+    assert_agrees(model, tmp_path / "m.onnx", x, onnx_answers)
     with pytest.raises(InvalidInputError, match=r"m\.onnx exists"):
         export_run(model, tmp_path / "m.onnx")
+
+
+@pytest.mark.slow
+def test_the_text_of_a_run_votes_and_is_exported(tmp_path, onnx_answers):
+    rng = np.random.default_rng(0)
+    kinds = np.repeat(["bill", "login", "parcel"], (90, 60, 12))
+    words = {"bill": "invoice charged twice", "login": "cannot enter password", "parcel": "box never arrived"}
+    texts = [
+        f"{rng.choice(words[kind].split())} and {rng.choice(words[kind].split())} {rng.integers(9999)}"
+        for kind in kinds
+    ]
+    frame = pd.DataFrame({"note": texts, "days": rng.normal(size=len(kinds)), "kind": kinds})
+    options = RunOptions(_written(frame, tmp_path / "t.csv"), target="kind", text_encoder="none")
+    model = RunModel.load(train_run(options, tmp_path / "run").folder)
+    assert [type(own[0]).__name__ for own in model.predictor.estimator.members_][-1] == "LogOddsVote"
+    assert "text alone" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert_agrees(model, tmp_path / "m.onnx", model.input.rows(frame), onnx_answers)
 
 
 @pytest.mark.slow
@@ -313,9 +331,9 @@ def test_an_exported_forest_of_several_labels_with_a_rare_one(tmp_path, onnx_ans
     """The label is so rare that a fold has none of it: its member there answers the same for all rows."""
     frame = made.patients_frame().drop(columns="state")
     frame = frame.assign(up=(frame["age"] > 1).astype(int), odd=(np.arange(240) % 100 == 7).astype(int))
-    options = TrainOptions(_written(frame, tmp_path / "t.csv"), target="up,odd", model="forest")
+    options = RunOptions(_written(frame, tmp_path / "t.csv"), target="up,odd", model="forest")
     model = RunModel.load(train_run(options, tmp_path / "run").folder)
-    _agrees(model, tmp_path / "m.onnx", model.input.rows(frame), onnx_answers)
+    assert_agrees(model, tmp_path / "m.onnx", model.input.rows(frame), onnx_answers)
 
 
 def test_what_needs_a_network_says_so(blend_run):
@@ -335,7 +353,7 @@ def test_a_record_of_another_input_is_refused(blend_run, tmp_path):
 def test_a_run_of_an_earlier_version_is_a_network(table, tmp_path):
     """Its record has no model among the options: it goes on as a network, and as nothing else."""
     folder = tmp_path / "run"
-    options = TrainOptions(table, target="state", model="network")
+    options = RunOptions(table, target="state", model="network")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("equipoise.app.runs.train.fit_model", _stop)
         with pytest.raises(KeyboardInterrupt):
@@ -344,10 +362,10 @@ def test_a_run_of_an_earlier_version_is_a_network(table, tmp_path):
     del record["options"]["model"]
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(InvalidStateError, match="was started with model = 'network', and now it is 'forest'"):
-        train_run(TrainOptions(table, target="state", model="forest"), folder, resume=True)
+        train_run(RunOptions(table, target="state", model="forest"), folder, resume=True)
     fields = read_config(folder / "run.json")
     assert fields["model"] == "network"
-    assert check_folder(folder, TrainOptions(**fields).as_dict(), resume=True) is not None
+    assert check_folder(folder, RunOptions(**fields).as_dict(), resume=True) is not None
 
 
 def _stop(*_, **__):
@@ -356,7 +374,7 @@ def _stop(*_, **__):
 
 KILLED = """
 import os, signal, sys
-from equipoise.app.runs import TrainOptions, train_run
+from equipoise.app.runs import RunOptions, train_run
 import equipoise.estimators.{module} as module
 
 real, calls = module.{name}, []
@@ -368,19 +386,20 @@ def killed(*given, **more):
     return real(*given, **more)
 
 module.{name} = killed
-train_run(TrainOptions(sys.argv[1], target="state", model="forest"), sys.argv[2])
+train_run(RunOptions(sys.argv[1], target="state", model="forest"), sys.argv[2])
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "after"),
-    [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 1)],
+    mostly_nightly(
+        [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 1)]
+    ),
     ids=["while members are fitted", "while they are written", "before model.json"],
 )
 def test_killed_and_resumed_is_as_if_it_had_not_been(table, tmp_path, module, name, after):
     script = KILLED.format(module=module, name=name, after=after)
-    folder, options = tmp_path / "run", TrainOptions(table, target="state", model="forest")
+    folder, options = tmp_path / "run", RunOptions(table, target="state", model="forest")
     done = subprocess.run([sys.executable, "-c", script, table, folder], env=ENVIRONMENT, check=False)
     assert done.returncode == -9
     with pytest.raises(InvalidInputError, match="is not finished"):

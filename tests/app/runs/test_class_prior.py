@@ -71,7 +71,7 @@ def test_a_mix_that_is_none_is_one_sentence(model, text, sentence, tmp_path, mon
     [
         ({"extra": 1}, "unknown class 'extra'"),
         ({"<digit> 3": -1}, "--prior must hold shares that are not negative"),
-        ({"<digit> 3": 0.5}, r"the shares of --prior must add up to 1 where every class is named, got 1\.4"),
+        ({"<digit> 3": 0.5}, r"the shares of --prior must add up to 1 if every class is listed, got 1\.4"),
         ({"<digit> 3": "1"}, r"no valid field .*: expected a number, got text; write an object of shares"),
         ({"<digit> 3": True}, r"no valid field .*: expected a number, got true or false; write"),
         ({"<digit> 3": float("nan")}, "--prior must be finite numbers, got nan for"),
@@ -176,7 +176,7 @@ def test_several_labels_have_a_set_each(several_run, tmp_path):
     model, source = RunModel.load(several_run), several_run.parent / "several.csv"
     mix = model.read_prior("up=0.5,right=0.1")
     np.testing.assert_allclose(mix, [[0.5, 0.5], [0.9, 0.1]])
-    with pytest.raises(InvalidInputError, match="--prior must hold shares of ones up to 1"):
+    with pytest.raises(InvalidInputError, match="--prior must hold shares of ones from 0 to 1"):
         model.read_prior("up=2,right=1")
     _, rows, _ = predicted(model, source, tmp_path / "a.csv", abstain=0.1, prior=mix)
     assert set(rows["set_up"].astype(str)) <= {"", "0", "1", "0|1"}

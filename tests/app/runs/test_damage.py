@@ -17,6 +17,8 @@ from equipoise.app.runs.predict import human_threshold
 from equipoise.app.runs.run_options import read_config
 from equipoise.app.stored_run import read_run
 from equipoise.errors import EquipoiseError, InvalidInputError
+from tests.app.runs import made
+from tests.marks import mostly_slow
 
 PYTHON = re.compile(
     r"NoneType|list indices|not subscriptable|' object|Error\b|Traceback|unhashable|numpy|dtype|\bint\b|\n"
@@ -30,6 +32,11 @@ VALUES = st.recursive(
 SOME = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
+
+
+@pytest.fixture(autouse=True)
+def _plain_pages(monkeypatch):
+    made.plain_pictures(monkeypatch)  # strange values are to be drawn
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +81,9 @@ def replaced(draw, value):
     return draw(VALUES)
 
 
-@pytest.mark.parametrize("name", ["run.json", "scores.json", "before_scores.json", "gallery.json", "model.json"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["run.json", "scores.json", "before_scores.json", "gallery.json", "model.json"])
+)
 @given(data=st.data())
 @SOME
 def test_any_value_in_any_place_is_read_or_refused(spoilt, table_run, name, data):
@@ -134,7 +143,7 @@ def test_answers_of_another_number_of_samples(spoilt):
     np.savez(spoilt / "held_out.npz", **arrays)
     number = len(arrays["labels"])
     with pytest.raises(
-        InvalidInputError, match=rf"npz holds {number} samples, and scores\.json is of {number + 1}; train"
+        InvalidInputError, match=rf"npz holds {number} samples, but scores\.json has {number + 1}; train"
     ):
         read_run(spoilt)
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.run_folder import finished_record, read_run_record
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.app.runs.notable_samples import key_columns, thumbnail
 from equipoise.data.images.decode import decode_image
 from equipoise.errors import InvalidInputError
@@ -162,7 +162,7 @@ def test_several_labels_keep_one_number_an_attribute(several_run):
 def test_a_method_without_stages_has_no_before(tmp_path):
     frame = pd.DataFrame({"a": np.arange(80) % 7, "b": np.arange(80) % 5, "y": (np.arange(80) % 7 > 4)})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    result = train_run(TrainOptions(str(tmp_path / "t.csv"), method="weighted", epochs=2), tmp_path / "run")
+    result = train_run(RunOptions(str(tmp_path / "t.csv"), method="weighted", epochs=2), tmp_path / "run")
     assert result.before is None
     assert not (tmp_path / "run" / "before_scores.json").exists()
     assert "before" not in held(tmp_path / "run")

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from equipoise.app.run_watcher import RunWatcher
-from equipoise.app.runs import RunModel, TrainOptions, train_run
-from equipoise.app.runs.choose_split import divide
+from equipoise.app.runs import RunModel, RunOptions, train_run
+from equipoise.app.runs.choose_split import split_samples
 from equipoise.app.runs.predict import predict_to
 from equipoise.data.images import read_images
 from equipoise.data.tables.read_table import read_table
@@ -19,7 +19,7 @@ MB = 2**20
 
 
 @pytest.fixture(autouse=True)
-def _plain_pictures():
+def _plain_pages():
     """Draw pages whole: their size is measured."""
 
 
@@ -48,7 +48,7 @@ def table(path, rows, *, columns=2, classes=2, labelled=True):
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small run")
-    return train_run(TrainOptions(table(folder / "t.csv", 200, columns=12), epochs=1), folder / "run").folder
+    return train_run(RunOptions(table(folder / "t.csv", 200, columns=12), epochs=1), folder / "run").folder
 
 
 @pytest.mark.slow
@@ -60,13 +60,13 @@ def test_a_table_takes_its_float32_size_and_its_division_no_second_copy(tmp_path
     assert reading["peak"] < 2 * size + parts
     del samples
     with traced() as dividing:
-        division = divide(TrainOptions(path), RunWatcher())
-    labels = division.train.y.nbytes / MB
+        parts = split_samples(RunOptions(path), RunWatcher())
+    labels = parts.train.y.nbytes / MB
     assert dividing["left"] < 1.3 * size + 2 * labels  # both parts together, and nothing of what they were taken from
-    assert division.whole is None
+    assert parts.whole is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
 def test_predictions_take_as_much_for_many_rows_as_for_few(tmp_path, small_run, kind):
     model, peaks = RunModel.load(small_run), []
@@ -80,6 +80,7 @@ def test_predictions_take_as_much_for_many_rows_as_for_few(tmp_path, small_run, 
     assert peaks[2] < 1.15 * peaks[1] + 1, peaks
 
 
+@pytest.mark.slow
 def test_image_files_take_a_few_hundred_bytes_each(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
     pictures(tmp_path / "photos", {"day": 1500, "night": 1000}, side=4)
@@ -91,10 +92,10 @@ def test_image_files_take_a_few_hundred_bytes_each(tmp_path, monkeypatch):
     assert found["peak"] * MB / 2500 < 2500
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_thousand_classes(tmp_path):
     path = table(tmp_path / "t.csv", 4000, columns=6, classes=1000)
-    result = train_run(TrainOptions(path, epochs=1, test_share=0.25), tmp_path / "run")
+    result = train_run(RunOptions(path, epochs=1, test_share=0.25), tmp_path / "run")
     assert len(result.classes) == 1000
     assert (tmp_path / "run/report.html").stat().st_size < 4 * MB
     few = table(tmp_path / "few.csv", 200, columns=6, labelled=False)

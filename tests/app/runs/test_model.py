@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.calibration.scaling import Scaling
 from equipoise.errors import EquipoiseError, InvalidInputError
 from equipoise.estimators.network import UncertaintyBalancedClassifier
@@ -85,9 +85,7 @@ def features_run(tmp_path_factory):
         patch.setenv("EQUIPOISE_CACHE", str(folder / "cache"))
         torch.save(build_backbone("lenet").state_dict(), folder / "weights.pth")
         photos = pictures(folder / "photos", {"night": 14, "day": 8}, side=32)
-        options = TrainOptions(
-            str(photos), epochs=3, backbone="lenet", weights=str(folder / "weights.pth"), freeze=True
-        )
+        options = RunOptions(str(photos), epochs=3, backbone="lenet", weights=str(folder / "weights.pth"), freeze=True)
         run = train_run(options, folder / "run").folder
     (folder / "weights.pth").unlink()
     return run

@@ -121,7 +121,7 @@ def test_a_row_without_finite_probabilities_has_no_class_and_goes_to_a_human(tab
     assert set(rows["rule"][2:4]) == {"none: the network gave no finite probabilities"}
     assert rows[["p_<digit> 0", "uncertainty"]].isna().any(axis=1).tolist() == rows["human"].tolist()
     assert found.human == 2
-    with pytest.raises(InvalidInputError, match=r"not finite for 2 of 6 rows \(counted from 0: 2, 3\)"):
+    with pytest.raises(InvalidInputError, match=r"non-finite values for 2 of 6 rows \(counted from 0: 2, 3\)"):
         model.predict(digits_frame().iloc[:6])
     if abstain is not None:
         assert rows["abstain"][2:4].all()
@@ -141,6 +141,7 @@ def test_weights_that_are_not_finite_are_refused_before_anything_is_answered(tab
         RunModel.load(copy)
 
 
+@pytest.mark.slow
 def test_parts_do_not_change_the_answers(table_run, tmp_path, monkeypatch):
     digits_frame().to_csv(tmp_path / "new.csv", index=False)
     predict(table_run, tmp_path / "new.csv", tmp_path / "whole.csv")

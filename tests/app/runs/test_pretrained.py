@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from equipoise import BalancedClassifier
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.data.encoder import TableEncoder
 from equipoise.errors import InvalidInputError
 from equipoise.models import ImageBackbone, ImageInput
@@ -24,7 +24,7 @@ installed = pytest.mark.skipif(packaged_weights("efficientnet_lite0") is None, r
 @installed
 def test_a_folder_of_pictures_takes_pretrained_features_and_keeps_them(tmp_path):
     photos = pictures(tmp_path / "photos", {"night": 16, "day": 8}, side=40)
-    options = TrainOptions(str(photos), epochs=2, test_share=0.4)
+    options = RunOptions(str(photos), epochs=2, test_share=0.4)
     first = train_run(options, tmp_path / "one")
     record = json.loads((tmp_path / "one" / "run.json").read_text())
     assert record["input"]["backbone"] == {
@@ -42,12 +42,13 @@ def test_a_folder_of_pictures_takes_pretrained_features_and_keeps_them(tmp_path)
     assert model.predict_proba(pixels).shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_model_of_transformers_needs_its_folder_no_more(tmp_path):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     tiny = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     transformers.ViTModel(transformers.ViTConfig(**tiny, image_size=16, patch_size=8)).save_pretrained(tmp_path / "vit")
     photos = pictures(tmp_path / "photos", {"night": 12, "day": 8}, side=32)
-    options = TrainOptions(str(photos), epochs=2, backbone=f"hf:{tmp_path / 'vit'}")
+    options = RunOptions(str(photos), epochs=2, backbone=f"hf:{tmp_path / 'vit'}")
     before = train_run(options, tmp_path / "run")
     shutil.rmtree(tmp_path / "vit")
     model, record = RunModel.load(tmp_path / "run"), json.loads((tmp_path / "run" / "run.json").read_text())
@@ -133,7 +134,7 @@ def test_an_interrupted_extraction_goes_on_where_it_stopped(sightings, tmp_path,
 @installed
 @pytest.mark.slow
 def test_a_run_of_a_table_with_pictures(sightings, tmp_path, monkeypatch):
-    options = TrainOptions(str(sightings), target="state", model="forest")
+    options = RunOptions(str(sightings), target="state", model="forest")
     result = train_run(options, tmp_path / "run")
     assert result.scores.balanced_accuracy > 0.8
     monkeypatch.setattr("equipoise.models.backbones.packaged_weights", lambda _: None)  # its folder has all it needs

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from equipoise.app.runs import TrainOptions
+from equipoise.app.runs import RunOptions
 from equipoise.app.runs.run_options import read_config
 from equipoise.errors import InvalidInputError
 
@@ -23,9 +23,9 @@ def test_toml_holds_options_by_name(tmp_path):
 
 
 def test_a_runs_own_record_is_such_a_file(tmp_path):
-    options = TrainOptions("t.csv", target="y", epochs=3)
+    options = RunOptions("t.csv", target="y", epochs=3)
     path = written(tmp_path, json.dumps({"options": options.as_dict(), "seconds": 3}), "run.json")
-    assert TrainOptions(**read_config(path)) == options
+    assert RunOptions(**read_config(path)) == options
     assert read_config(written(tmp_path, '{"epochs": 4}', "some.json")) == {"epochs": 4}
 
 
@@ -79,13 +79,13 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
 )
 def test_values_out_of_range_are_refused_wherever_they_come_from(options, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
-        TrainOptions("t.csv", **options)
+        RunOptions("t.csv", **options)
 
 
 def test_the_ends_of_the_ranges_are_allowed():
-    least = TrainOptions("t.csv", epochs=1, batch_size=1, size=8, seed=2**32 - 1)
+    least = RunOptions("t.csv", epochs=1, batch_size=1, size=8, seed=2**32 - 1)
     assert (least.epochs, least.batch_size, least.size, least.seed) == (1, 1, 8, 2**32 - 1)
-    assert TrainOptions("t.csv", seed=0).seed == 0
+    assert RunOptions("t.csv", seed=0).seed == 0
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_the_ends_of_the_ranges_are_allowed():
 )
 def test_options_that_cannot_be_are_told_at_once(options, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
-        TrainOptions("x.csv", **options)
+        RunOptions("x.csv", **options)

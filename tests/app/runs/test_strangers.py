@@ -22,6 +22,7 @@ import json, os, sys
 from pathlib import Path
 import matplotlib.font_manager
 import equipoise.main, equipoise.app.report.run_page, equipoise.app.runs.predict
+equipoise.app.report.drawing.inline_svg = lambda *_, **__: "<svg></svg>"
 root, done = Path(sys.argv[1]), []
 seen = []
 
@@ -168,6 +169,7 @@ def test_a_path_in_any_text_of_the_record_leads_nowhere(place, original, watched
     assert any(one["code"] == 1 for one in found)
 
 
+@pytest.mark.slow
 def test_links_in_the_folder_are_replaced_not_followed(place, original, watched):
     victim, folder = place / "outside" / "victim", a_copy(place, original, "links")
     for name in ("report.html", "answers.csv"):
@@ -186,6 +188,7 @@ def test_links_in_the_folder_are_replaced_not_followed(place, original, watched)
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(place, original, watched):
     commands = []

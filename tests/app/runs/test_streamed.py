@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.app.runs.train import train_run
 from equipoise.data import open_data
 from equipoise.data.tables.streamed_table import StreamedTable
@@ -31,7 +31,7 @@ def write_parts(folder, rows: int = 600) -> pd.DataFrame:
 @pytest.mark.slow  # a whole run with its report
 def test_a_folder_of_parts_is_trained_on_without_being_read_whole(tmp_path):
     write_parts(tmp_path / "parts")
-    options = TrainOptions(str(tmp_path / "parts"), target="died", stream=True, epochs=2, batch_size=32)
+    options = RunOptions(str(tmp_path / "parts"), target="died", stream=True, epochs=2, batch_size=32)
     result = train_run(options, tmp_path / "run")
     assert result.classes == ["no", "yes"]
     assert result.scores.as_dict()["balanced_accuracy"] > 0.7
@@ -73,7 +73,7 @@ def test_rows_without_a_label_are_left_out(tmp_path):
 def test_what_needs_all_rows_at_once_is_refused(tmp_path, options, sentence):
     write_parts(tmp_path / "parts")
     with pytest.raises(InvalidInputError, match=sentence):
-        train_run(TrainOptions(str(tmp_path / "parts"), target="died", stream=True, **options), tmp_path / "run")
+        train_run(RunOptions(str(tmp_path / "parts"), target="died", stream=True, **options), tmp_path / "run")
 
 
 def test_only_parquet_is_read_in_parts(tmp_path):

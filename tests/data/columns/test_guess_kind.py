@@ -19,8 +19,9 @@ NOTES = [f"customer {i} called about {'a late parcel' if i % 3 else 'the wrong b
     [
         ([1.0, 2.5, 3.0], "number", "its values are numbers"),
         ([f"{i}.5" for i in range(200)] + ["low"], "number", "all but 1 of its values are numbers"),
-        (["1,234.50 €", "8.00 €", "(3.10 €)"], "number", "its values are numbers, written as $1,234.5"),
-        ([*"0123456789", "refused"] * 4, "number", "its values are numbers, beside the answer 'refused'"),
+        (["1,234.50 €", "8.00 €", "(3.10 €)"], "number", "its values are numbers, written like '1,234.50 €'"),
+        (["7", "8%", "9%"], "number", "its values are numbers, written like '8%'"),
+        ([*"0123456789", "refused"] * 4, "number", "its values are numbers, besides the answer 'refused'"),
         (["2020-01-31", "2021-05-01", "2020-01-31"], "date", "its values are dates"),
         (["31.01.2020", "01.05.2021", "02.05.2021"], "date", "its values are dates, written as day.month.year"),
         (["a", "b", "a"], "category", "2 different values"),

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from equipoise.data.images import duplicate_note, read_images
-from equipoise.data.images.check import inspect_files, tolerate, verify
+from equipoise.data.images.check import check_files, inspect_files, tolerate
 from equipoise.data.images.file_table import FileTable
 from equipoise.errors import InvalidInputError
 from tests.data.images.pictures import class_folder, encoded, noise, write
@@ -80,10 +80,10 @@ def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path, monke
     root = broken_among(tmp_path, 40)
     names = sorted(str(path.relative_to(root)) for path in root.rglob("*.*g"))
     table, steps = FileTable.of(root, names), []
-    two = verify(table, workers=2, progress=lambda done, total: steps.append((done, total)))
+    two = check_files(table, workers=2, progress=lambda done, total: steps.append((done, total)))
     assert steps == [(min(3 * step, 43), 43) for step in range(1, 16)]
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "other"))
-    one = verify(table, workers=1)
+    one = check_files(table, workers=1)
     for name in ("digests", "shapes", "grey", "deepest", "reasons", "passing"):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
     good = np.flatnonzero(one.reasons == "")
@@ -120,12 +120,12 @@ def test_a_file_that_could_not_be_opened_is_tried_again_and_the_others_are_not(t
     (root / "cat" / "0.png").write_bytes(b"no image")
     table = FileTable.of(root, ["cat/0.png", "cat/1.png", "cat/2.png"])
     (root / "cat" / "1.png").rename(root / "away")
-    first = verify(table)
+    first = check_files(table)
     assert first.reasons.tolist() == ["it is not an image of a known format", "No such file or directory", ""]
     assert first.passing.tolist() == [False, True, False]
     (root / "away").rename(root / "cat" / "1.png")
     for expected in ([(1, 1)], [(1, 1)]):  # from now on nothing is left to try
-        again = verify(table, progress=lambda *step: steps.append(step))
+        again = check_files(table, progress=lambda *step: steps.append(step))
         assert steps == expected
         assert again.reasons.tolist() == ["it is not an image of a known format", "", ""]
         assert not again.passing.any()
@@ -135,7 +135,7 @@ def test_a_file_that_could_not_be_opened_is_tried_again_and_the_others_are_not(t
 
 
 def test_no_file_gives_no_finding(tmp_path):
-    found = verify(FileTable.of(tmp_path, []))
+    found = check_files(FileTable.of(tmp_path, []))
     assert found.digests.shape == (0, 16)
     assert found.shapes.shape == (0, 2)
 
@@ -172,7 +172,7 @@ def test_the_same_picture_on_both_sides_of_a_split_is_noted(tmp_path):
     assert duplicate_note(images.take(at[:2]), images.take(at[4:])) is None
     assert duplicate_note(images.take(at[:2]), images.take(at[2:])) == (
         "2 of the 3 test images have the content of a training image ('cat/x.png', 'cat/y.png'): "
-        "scores will be too good."
+        "scores will be too optimistic."
     )
     unchecked = read_images(root, check=False).x
     assert duplicate_note(unchecked, unchecked) is None
@@ -184,7 +184,8 @@ def test_an_official_partition_is_searched_for_duplicates(tmp_path):
     write(tmp_path / "test" / "dog" / "same.png", 3)
     samples = read_images(tmp_path)
     assert [note for note in samples.notes if "test images" in note] == [
-        "1 of the 2 test images has the content of a training image ('test/dog/same.png'): scores will be too good."
+        "1 of the 2 test images has the content of a training image ('test/dog/same.png'): "
+        "scores will be too optimistic."
     ]
 
 

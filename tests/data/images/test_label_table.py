@@ -127,8 +127,8 @@ def test_a_few_rows_without_a_file_are_noted_and_more_are_an_error(photos):
 def test_files_without_a_row_double_rows_and_empty_labels_are_noted(photos):
     samples = read(photos, "file,label\na.png,x\na.png,x\nb.png,y\nc.png, \n")
     assert samples.x.names == ["a.png", "b.png"]
-    assert "'sub/deep/d.png' is not named in the labels." in samples.notes
-    assert "1 rows of the labels are there twice and count once." in samples.notes
+    assert "'sub/deep/d.png' is not listed in the labels." in samples.notes
+    assert "1 duplicate rows of the labels count once." in samples.notes
     assert "1 rows of the labels have an empty label and are left out." in samples.notes
 
 
@@ -175,7 +175,7 @@ def test_blanks_around_labels_and_groups_do_not_count(photos):
     samples = read(photos, "file,label,who\na.png, x ,P1\nb.png,x,P1 \nc.png,y z,\tP2\na.png,x,P1\n", group="who")
     assert samples.y.tolist() == ["x", "x", "y z"]
     assert samples.groups.tolist() == ["P1", "P1", "P2"]
-    assert "1 rows of the labels are there twice and count once." in samples.notes
+    assert "1 duplicate rows of the labels count once." in samples.notes
 
 
 @pytest.mark.parametrize("cell", ["", "  "])

@@ -53,7 +53,7 @@ def test_shards_are_read_in_order_without_being_unpacked(tmp_path, form):
 def test_shards_are_shuffled_and_each_image_comes_once_over_all_processes(tmp_path, monkeypatch):
     write_shards(tmp_path / "shards")
     samples = open_data(tmp_path / "shards", size=28)
-    monkeypatch.setattr("equipoise.data.images.lazy.BUFFER", EACH)
+    monkeypatch.setattr("equipoise.data.images.images_on_disk.BUFFER", EACH)
     data = ArrayData(samples.x, (samples.y == "bright").astype(int))
     seen = []
     for process in (0, 1):
@@ -108,7 +108,7 @@ def test_images_without_a_label_are_left_out_and_a_folder_of_none_is_refused(tmp
         archive.addfile(entry, io.BytesIO(png(7)))
     samples = open_data(tmp_path / "shards", size=28)
     assert len(samples) == SHARDS * EACH
-    assert any("left out, having no label: '00003.tar/9999.png'" in note for note in samples.notes)
+    assert any("left out, without a label: '00003.tar/9999.png'" in note for note in samples.notes)
     for path in (tmp_path / "shards").glob("0000[0-2].tar"):
         path.unlink()
     with pytest.raises(InvalidInputError, match=r"has an image with a label; a sample is NAME\.jpg beside NAME\.cls"):

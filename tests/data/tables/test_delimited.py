@@ -1,10 +1,20 @@
 """Files that are often mistaken for a table: the refusal says what they are and what to do."""
 
+import io
+import unittest.mock
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from equipoise.data.columns.texts import is_text
 from equipoise.data.sources import open_data
-from equipoise.data.tables.delimited import read_parts
+from equipoise.data.tables import text_files
+from equipoise.data.tables.delimited import _begins_with_space, read_parts
 from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.data.tables.text_layout import find_layout
 from equipoise.errors import InvalidInputError
@@ -14,19 +24,22 @@ from equipoise.models.pretrained_weights import load_weights
 FILES = {
     "json lines": (
         b'{"a": 1, "y": "b"}\n{"a": 2, "y": "c"}\n',
-        r"is JSON; give it a name that ends in \.jsonl where each line is an object",
+        r"is JSON; if each line is an object, give it a name that ends in \.jsonl",
     ),
-    "json": (b'[\n {"a": 1, "y": "b"}]', r"is JSON; .* else make it CSV, for example by pandas.read_json"),
-    "web page": (b"\n<!DOCTYPE html><html><body>a,y</body></html>", "is a web page; check the address"),
+    "json": (b'[\n {"a": 1, "y": "b"}]', r"is JSON; .* otherwise convert it to CSV, for example with pandas.read_json"),
+    "web page": (
+        b"\n<!DOCTYPE html><html><body>a,y</body></html>",
+        "is a web page, not a table; if you downloaded it, check the address",
+    ),
     "pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n",
-        "pointer of Git LFS.*git lfs pull",
+        "Git LFS pointer.*git lfs pull",
     ),
     "spreadsheet": (
         b"PK\x03\x04rest",
         r"is a zip archive or a spreadsheet; give a spreadsheet a name that ends in \.xlsx",
     ),
-    "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1", "a spreadsheet of an older Excel"),
+    "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1", "an old Excel spreadsheet"),
     "pdf": (b"%PDF-1.7\n", "is a PDF"),
     "image": (b"\x89PNG\r\n\x1a\n", "is an image; give a table, or a folder of images"),
     "photo": (b"\xff\xd8\xff\xe0", "is an image"),
@@ -109,3 +122,48 @@ def test_spaces_before_fields_are_skipped_wherever_they_begin(tmp_path, before):
     assert found["two"].tail(3).fillna("missing").tolist() == ["a, b", "missing", "y "]
     assert found["one"].tail(3).fillna(-1).tolist() == [4, 7, -1]
     assert found["three"].tolist() == [3] * before.count("\n") + [6, 9, 12]
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\xc3", b"\xa9", b"\xe2", b"\x82", b"\xac", b"\xff"]), max_size=9))
+def test_utf_8_is_told_from_other_encodings_in_chunks_of_any_length(signs):
+    content = b"".join(signs)
+    try:
+        size = len(content.decode("utf-8").encode("utf-8"))
+    except UnicodeDecodeError:
+        size = None
+    for chunk in (1, 2, 3):
+        with (
+            unittest.mock.patch.object(text_files, "CHUNK", chunk),
+            unittest.mock.patch.object(text_files, "open_table", return_value=io.BytesIO(content)),
+        ):
+            assert text_files._size_of_utf8(Path("t.csv")) == size
+
+
+def texts_as_objects():
+    """Let pandas store texts as pandas 2 does."""
+    return pd.option_context("future.infer_string", False) if pd.__version__ >= "3" else nullcontext()
+
+
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+@pytest.mark.parametrize("stored", [nullcontext, texts_as_objects])
+def test_codes_and_labels_stay_text_with_their_gaps(stored, tmp_path):
+    (tmp_path / "t.csv").write_text("zip,y\n01000,1\n94110,0\n,1\n00042,0\n94110,1\n")
+    (tmp_path / "gap.csv").write_text("a,y\n1,p\n2,q\n3,\n4,q\n")
+    with stored():
+        samples = read_table(tmp_path / "t.csv", target="y")
+        unlabelled = read_table(tmp_path / "gap.csv", target="y")
+    assert unlabelled.y.tolist() == ["p", "q", "q"]
+    assert is_text(samples.x["zip"])
+    assert samples.x["zip"].isna().tolist() == [False, False, True, False, False]
+    assert samples.x["zip"].dropna().tolist() == ["01000", "94110", "00042", "94110"]
+    assert samples.y.tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("storage", ["pyarrow", "python"])
+def test_a_space_before_a_text_is_found(storage):
+    pytest.importorskip("pandas", "2.3")
+    if storage == "pyarrow":
+        pytest.importorskip("pyarrow")
+    for texts, expected in ((["a", None, "b c"], False), (["a", None, " b"], True)):
+        column = pd.Series(texts, dtype=pd.StringDtype(storage, na_value=np.nan))
+        assert _begins_with_space(column) is expected

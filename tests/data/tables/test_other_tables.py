@@ -59,6 +59,7 @@ def test_damaged_text_is_still_refused(content, tmp_path):
         read_table(tmp_path / "t.csv", target="y")
 
 
+@pytest.mark.slow
 @in_one_folder
 @given(st.text(st.characters(codec="cp1252", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=20))
 def test_any_western_word_comes_back(tmp_path, word):

@@ -365,7 +365,7 @@ def test_a_worker_that_ends_is_one_sentence(tmp_path, weights, monkeypatch):
     monkeypatch.setattr(folder, "_in_worker", _end)
     many(tmp_path / "in", 3)
     others = multiprocessing.active_children()  # joblib keeps its workers
-    with pytest.raises(InvalidStateError, match=r"a worker ended early.*run again to go on, with fewer workers"):
+    with pytest.raises(InvalidStateError, match=r"a worker ended early.*Run again with fewer workers to continue"):
         align_folder(tmp_path / "in", tmp_path / "out", weights=weights, workers=2)
     assert [child for child in multiprocessing.active_children() if child not in others] == []
 
@@ -396,7 +396,7 @@ main()
 """The command line, which waits for its third part of the files until its standard input is closed."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="signals to a group of processes")
 def test_ctrl_c_keeps_what_workers_have_done(tmp_path, weights):
     many(tmp_path / "in", 100)  # two parts of 8 are there by then, and eight more are under way at most

@@ -48,7 +48,7 @@ def test_a_mirrored_face_is_turned_and_never_mirrored():
 
 @pytest.mark.parametrize("points", [np.full((5, 2), 3.0), np.full((5, 2), np.nan)])
 def test_points_in_one_place_are_refused(points):
-    with pytest.raises(InvalidInputError, match="finite and apart"):
+    with pytest.raises(InvalidInputError, match="finite and differ"):
         similarity(points, TEMPLATE)
 
 

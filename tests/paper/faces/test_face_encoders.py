@@ -27,8 +27,7 @@ from equipoise.paper.faces.face_encoders import (
     known_people,
     similarities,
 )
-from equipoise.paper.faces.pair_files import read_pair_list, read_ytf_pairs
-from equipoise.paper.faces.read_pairs import guessed_protocol, read_pairs
+from equipoise.paper.faces.pair_files import guessed_protocol, read_pair_list, read_pairs, read_ytf_pairs
 from equipoise.paper.faces.verification_page import CURVE, output_file, write_roc
 from equipoise.paper.faces.verification_scores import cosines, roc, verification
 from equipoise.training import Network

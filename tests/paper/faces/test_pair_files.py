@@ -51,7 +51,7 @@ def test_three_folds_of_one_pair_of_each_kind(tmp_path):
     assert pairs.same.tolist() == [True, False] * 3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not (DATA / "lfw").is_dir(), reason="EQUIPOISE_DATA has no lfw")
 def test_the_real_list_of_lfw(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path))

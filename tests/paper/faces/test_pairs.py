@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InvalidInputError
+from equipoise.paper.faces.drawn_pairs import _numbered_pair, pairs_of_people, write_pairs
 from equipoise.paper.faces.pair_files import read_pair_list
-from equipoise.paper.faces.read_pairs import _numbered_pair, pairs_of_people, write_pairs
 from tests.paper.faces.faces_made import write_faces
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from equipoise.paper.faces.same_person import fit_same_person
+from equipoise.paper.faces.verify import fit_same_person
 
 
 def pairs_of(slope, intercept, pairs=20_000):

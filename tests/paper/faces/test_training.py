@@ -9,16 +9,14 @@ import pytest
 import torch
 from PIL import Image
 
-from equipoise.app.runs import RunModel, TrainOptions, train_run
+from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.losses import UncertaintyMarginLoss
 from equipoise.models import image_backbone
 from equipoise.paper.faces.face_encoders import RunEncoder, face_features, similarities
-from equipoise.paper.faces.read_pairs import read_pairs
+from equipoise.paper.faces.pair_files import read_pairs
 from equipoise.paper.faces.verification_scores import verification
 from equipoise.training import Network
 from tests.training.processes import ENVIRONMENT, ROOT
-
-pytestmark = pytest.mark.slow
 
 
 def identities(root, people, *, most=12, fewest=3, side=16):
@@ -34,10 +32,11 @@ def identities(root, people, *, most=12, fewest=3, side=16):
     return root
 
 
+@pytest.mark.nightly
 def test_a_folder_of_a_thousand_identities_trains_and_verifies_others(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
     faces = identities(tmp_path / "faces", 1_050)
-    result = train_run(TrainOptions(str(faces), epochs=3, backbone="lenet", augment=False), tmp_path / "run")
+    result = train_run(RunOptions(str(faces), epochs=3, backbone="lenet", augment=False), tmp_path / "run")
     assert len(result.classes) == 1_050
     assert all(np.isfinite(result.class_uncertainty))
     counts = np.array(json.loads((result.folder / "run.json").read_text())["train_counts"])
@@ -52,6 +51,7 @@ def test_a_folder_of_a_thousand_identities_trains_and_verifies_others(tmp_path, 
     assert verification(similarity, pairs.same, pairs.fold).accuracy > 0.6
 
 
+@pytest.mark.nightly
 def test_two_processes_train_on_a_folder_of_identities_and_end_alike(tmp_path):
     faces = identities(tmp_path / "faces", 60)
     module = ("-m", "tests.paper.faces.two_processes", str(faces), str(tmp_path))
@@ -65,6 +65,7 @@ def test_two_processes_train_on_a_folder_of_identities_and_end_alike(tmp_path):
     assert np.isfinite(first["losses"]).all()
 
 
+@pytest.mark.slow
 def test_se_resnet50_takes_a_step_with_the_head_of_vggface2():
     """112 × 112 pixels, 8,631 identities, features after global pooling and the two full layers behind it."""
     body = image_backbone("se_resnet50", images=np.random.default_rng(0).integers(0, 256, (2, 3, 112, 112)))

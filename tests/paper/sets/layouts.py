@@ -63,6 +63,21 @@ def cifar10_images(folder: Path, *, ending: str = "png") -> None:
                 write_image(folder / part / label / f"{number:04d}.{ending}", size=(32, 32))
 
 
+def cifar100_binary(folder: Path, *, train: int = 1, test: int = 1) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """So many training and test images of each class; the coarse labels are as many as a byte holds."""
+    place = folder / "cifar-100-binary"
+    place.mkdir(parents=True)
+    arrays = {}
+    for part, count in (("train", train), ("test", test)):
+        pixels, labels = random.integers(0, 256, (100 * count, 3072), dtype=np.uint8), np.arange(100 * count) % 100
+        coarse = random.integers(0, 256, len(labels))
+        records = np.column_stack((coarse, labels, pixels)).astype(np.uint8)
+        (place / f"{part}.bin").write_bytes(records.tobytes())
+        arrays[part] = pixels, labels
+    (place / "fine_label_names.txt").write_text("".join(f"class_{number:02d}\n" for number in range(100)) + "\n")
+    return arrays
+
+
 CELEBA_PARTS = [0, 0, 1, 2, 2, 0]
 
 
@@ -144,6 +159,7 @@ LAYOUTS: dict[str, Callable[[Path], object]] = {
     "mnist": mnist,
     "fashion_mnist": mnist,
     "cifar10": cifar10_binary,
+    "cifar100": cifar100_binary,
     "celeba": celeba,
     "dermofit": dermofit,
     "dermofit_5": dermofit,

@@ -249,7 +249,7 @@ def test_a_range_refused_starts_anew(tmp_path):
 
 def test_a_wrong_checksum_leaves_nothing(tmp_path):
     wrong = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    message = r"has the checksum [0-9a-f]{12}…, not the published [0-9a-f]{12}…; what came was removed: give another"
+    message = r"has the checksum [0-9a-f]{12}…, not the published [0-9a-f]{12}…; the download was removed: give another"
     with serving(files={"images.gz": wrong}) as (url, _), pytest.raises(FetchError, match=message):
         fetch("tiny_set", tmp_path, mirror=url)
     assert names(tmp_path) == []
@@ -333,7 +333,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("celeba", {}, "'celeba' cannot be fetched, only cifar10, fashion_mnist, mnist, tiny_set"),
+        ("celeba", {}, "'celeba' cannot be fetched, only cifar10, cifar100, fashion_mnist, mnist, tiny_set"),
         ("tiny_set", {"mirror": "file:///etc"}, "mirror must be an http or https address, got 'file:///etc'"),
     ],
 )
@@ -469,7 +469,7 @@ def test_the_whole_takes_no_longer_than_its_limit(tmp_path):
     with (
         serving(files=BOTH, bytes_at_once=BLOCK) as (url, server),
         pytest.raises(
-            FetchError, match=r"images.gz did not arrive within 1,000 seconds; what came is kept: run the same"
+            FetchError, match=r"images.gz did not arrive within 1,000 seconds; what has arrived is kept: run the same"
         ),
     ):
         fetch(

@@ -43,7 +43,7 @@ def test_fashion_mnist():
         assert set(Counter(samples.part(part).y.tolist()).values()) == {count}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs("cifar10")
 def test_cifar10_as_jpeg():
     samples = find_set("cifar10", Path(DATA))
@@ -71,7 +71,7 @@ def test_ham10000_and_its_three_folds():
             assert abs(np.sum(samples.y[test] == name) - count / 3) <= max(4, 0.03 * count)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs("lfw")
 def test_lfw_people_and_expressions():
     people = find_set("lfw_people", Path(DATA))

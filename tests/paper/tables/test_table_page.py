@@ -1,9 +1,14 @@
 """What is claimed is worked out from records made by hand, with figures that can be checked on paper."""
 
+import numpy as np
 import pytest
 
 from equipoise.app.compare import METHODS
+from equipoise.data.samples import Samples
 from equipoise.paper.tables.claims import against_resampling, orders
+from equipoise.paper.tables.table_cases import Case, Material
+from equipoise.paper.tables.table_page import table_page
+from equipoise.paper.tables.table_runner import TableResult
 
 NAMES = ("precision", "recall", "f1", "g_mean", "iba")
 
@@ -94,3 +99,19 @@ def test_the_best_of_the_rivals_stands_beside_ours():
 def test_losses_are_no_resampling():
     assert against_resampling(cells("uncertainty_margin", 0.8) + cells("vs", 0.9)) == []
     assert against_resampling(cells("smote", 0.8)) == []
+
+
+def test_a_wide_interval_is_neither_a_tie_nor_an_equivalence():
+    samples = Samples(np.zeros((4, 1)), np.arange(4) % 2, partition=np.array(["train", "train", "test", "test"]))
+    methods = ("cross_entropy", "weighted", "focal", "vs")
+    case = Case("made", Material(samples, "", "columns"), "official", methods)
+    records = cells("cross_entropy", 0.98, 0.97, 0.99) + cells("weighted", 0.979, 0.969, 0.990)
+    records += cells("focal", 0.99, 0.60, 0.70) + cells("vs", 0.90, 0.89, 0.91)
+    page = table_page(TableResult("cifar10", {"made": case}, records, {"versions": {}}, 3, tune=False, hours=0.1))
+    (said,) = [line for line in page.splitlines() if line.startswith("- Best by balanced accuracy")]
+    best, equal, unclear = said.split(". ", 2)[0], *said.partition(". Equivalent")[2].split(". Neither")
+    assert best == "- Best by balanced accuracy: cross-entropy 98.0 ± 1.0"
+    assert equal == " to it within ±1 point: class weights 97.9 ± 1.1"
+    # differences +1, -37, -29 points: mean -21.7, deviation 20.03, half 4.3027 * 20.03 / sqrt(3) = 49.77
+    assert unclear.removeprefix(" equivalent nor significantly behind: ") == "focal -21.7 [-71.4, +28.1]."
+    assert "VS" not in said

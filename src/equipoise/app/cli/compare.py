@@ -15,9 +15,9 @@ from equipoise.app.cli import completion
 from equipoise.app.cli.flags import DECISION, AsJson, Quiet, check_weights, takes
 from equipoise.app.cli.printing import ConsoleWatcher, Interrupted, new_table, print_json, shown
 from equipoise.app.imported_estimator import imported_estimator
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.errors import InvalidInputError
-from equipoise.family_names import check_methods, method_names
+from equipoise.registry_names import check_methods, method_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,11 @@ Methods = Annotated[
 Seeds = Annotated[
     int, typer.Option(min=1, help="Number of seeds; each shuffles the folds and starts from other weights.")
 ]
-Folds = Annotated[int | None, typer.Option(min=2, help="Default 5, or the official test part.")]
+Folds = Annotated[int | None, typer.Option(min=2, help="Number of folds; default 5, or the official test part.")]
 Budget = Annotated[
-    float | None, typer.Option(min=0, help="Time limit in minutes, including reading; methods left out are named.")
+    float | None, typer.Option(min=0, help="Time limit in minutes, including reading; methods left out are listed.")
 ]
-Out = Annotated[Path | None, typer.Option(help="Store every fit in this .jsonl file; the same command continues.")]
+Out = Annotated[Path | None, typer.Option(help="Store fits in this .jsonl file; the same command then continues.")]
 Page = Annotated[Path | None, typer.Option(help="Write the result as a self-contained .html page, or as .md.")]
 COLUMNS = ("target", "labels", "group", "drop", "keep", "kind", "text_encoder")
 NETWORK = ("epochs", "backbone", "weights", "freeze", "size")
@@ -54,7 +54,7 @@ def compare(
     seeds: Seeds = 5,
     folds: Folds = None,
     budget: Budget = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     out: Out = None,
     page: Page = None,
     as_json: AsJson = False,
@@ -63,13 +63,13 @@ def compare(
 ) -> None:
     """Rank all methods on your data.
 
-    Forests, boosting, losses and resamplers on the same folds. The first sentence says whether a remedy for imbalance
-    is needed at all, the last what to use.
+    Compares forests, boosting, losses and resamplers on the same folds. The first sentence says whether a remedy for
+    imbalance is needed at all, the last one what to use.
 
-    With --cost, --recall, --precision, --review or --f-score every method answers by that rule; its thresholds are
-    chosen on other test rows than those it is scored on. Costs rank by the share saved against always giving the same
-    answer, recall by the share of false alarms avoided at the promised recall, the other rules by the share of cases
-    found.
+    With --cost, --recall, --precision, --review or --f-score every method decides by that rule, with thresholds chosen
+    on other test rows than those it is scored on. Methods are then ranked by the cost saved compared with a constant
+    answer (--cost), by the share of false alarms avoided at this recall (--recall), by the share of cases found
+    (--precision, --review), or by the F score (--f-score).
 
     \b
     Examples:
@@ -80,7 +80,7 @@ def compare(
         equipoise compare patients.csv --methods boosting,boosting_prior_shift,mine=my_models:MyClassifier
     """
     started = time.monotonic()  # what is imported and read counts too
-    options = TrainOptions(**values)
+    options = RunOptions(**values)
     chosen = None if methods is None else named_methods(methods)
     _check(options, chosen, page)
     with ConsoleWatcher(quiet=quiet) as watcher:
@@ -96,7 +96,7 @@ def compare(
     _tell(found, watcher, page, data=options.data, as_json=as_json)
 
 
-def _check(options: TrainOptions, chosen: dict[str, Any] | None, page: Path | None) -> None:
+def _check(options: RunOptions, chosen: dict[str, Any] | None, page: Path | None) -> None:
     """Refuse data, methods and pages that cannot be used, before anything takes time."""
     from equipoise.data.sources import check_source
 
@@ -111,7 +111,7 @@ def _check(options: TrainOptions, chosen: dict[str, Any] | None, page: Path | No
         check_page(page)
 
 
-def _samples(options: TrainOptions, watcher: ConsoleWatcher, started: float, budget: float | None) -> "Samples":
+def _samples(options: RunOptions, watcher: ConsoleWatcher, started: float, budget: float | None) -> "Samples":
     """Read the data within the time budget."""
     from equipoise.data.sources import open_data
 
@@ -123,7 +123,7 @@ def _samples(options: TrainOptions, watcher: ConsoleWatcher, started: float, bud
     return samples
 
 
-def _compared(samples: "Samples", options: TrainOptions, watcher: ConsoleWatcher, **more: Any) -> "Comparison":
+def _compared(samples: "Samples", options: RunOptions, watcher: ConsoleWatcher, **more: Any) -> "Comparison":
     from equipoise.app.compare import FitOptions
     from equipoise.app.compare import compare as run_comparison
     from equipoise.app.runs.preprocessing import make_input
@@ -224,7 +224,7 @@ def _print(console: Console, found: "Comparison") -> None:
     metric = found.ranking.metric.replace("_", "\n")  # narrow columns leave room for the names
     counted = None if found.yardstick is None else found.yardstick.counted
     headings = ["", "method", metric, "behind\nthe best", "average\nprecision", "log\nloss"]
-    headings += [] if counted is None else [f"{counted.replace('_', ' ')}\nin 1,000"]
+    headings += [] if counted is None else [f"{counted.replace('_', ' ')}\nper 1,000"]
     table = new_table(*headings, left=("", "method"))
     for place, row in zip(found.ranking.places, table_rows(found), strict=True):
         cells = [row["position"], shown(row["label"]), f"{place.mean:.1%}", _points(place.to_best)]

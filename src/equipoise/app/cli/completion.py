@@ -9,7 +9,8 @@ from typing import Any
 
 import typer
 
-from equipoise.family_names import backbone_names, family_names, loss_names, method_names, model_names
+from equipoise.estimators.training_options import loss_and_preset_names
+from equipoise.registry_names import backbone_names, family_names, method_names, model_names
 from equipoise.storage.run_files import MODEL_RECORD
 
 MOST_BYTES, MOST_CLASSES = 2**20, 200
@@ -88,7 +89,7 @@ def tables() -> list[str]:
 
 methods = several_of(method_names)
 TRAINING: dict[str, Completion] = {
-    "method": one_of(loss_names),
+    "method": one_of(loss_and_preset_names),
     "backbone": one_of(backbone_names),
     "model": one_of(lambda: dict.fromkeys(("network", "auto", *model_names()))),
     "target": column,

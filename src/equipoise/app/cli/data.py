@@ -12,10 +12,11 @@ from equipoise.wording import counted
 
 @takes("data", "target", "labels", "drop", "keep", "kind")
 def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> None:
-    """Show classes, counts and imbalance, the columns of a table, and what is odd about the data.
+    """Show classes, columns and possible problems.
 
-    Lists for each column its kind, missing and distinct values, their spread, and how well it alone ranks the rarest
-    class. Warns of columns that give the target away, repeated rows and contradicting labels.
+    Shows the counts of the classes and their imbalance. Lists for each column of a table its kind, missing and distinct
+    values, their spread, and how well it alone ranks the rarest class. Warns of columns that give the target away,
+    repeated rows and contradicting labels.
 
     \b
     Examples:
@@ -30,15 +31,17 @@ def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> 
     from equipoise.data.leaks import leak_notes  # pandas
     from equipoise.data.profile import profile_columns
     from equipoise.data.summary import summarize
+    from equipoise.data.time_order import order_note
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         samples = columns.of(open_data(**where, progress=watcher.progress))
-    found = summarize(samples.y, names=samples.attributes or None)
-    profiles = []
-    if hasattr(samples.x, "columns"):
-        kinds = columns.kinds([str(name) for name in samples.x.columns])
-        profiles = profile_columns(samples.x, samples.y, kinds=kinds)
-    notes = [*samples.notes, *found.notes, *leak_notes(samples)]
+    found = summarize(samples.encoded[1], names=samples.class_names)
+    profiles, ordered = [], None
+    if samples.columns:
+        kinds = columns.kinds(samples.columns)
+        profiles = profile_columns(samples.x, samples.encoded[1], kinds=kinds)
+        ordered = order_note(samples.x, [each.name for each in profiles if each.time])
+    notes = [*samples.notes, *found.notes, *leak_notes(samples), *([ordered] if ordered else [])]
     for sentence in notes:
         watcher.note(sentence)
     if as_json:
@@ -46,4 +49,4 @@ def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> 
         return
     print_summary(Console(), found, title=counted(len(samples), "sample"))
     if profiles:
-        print_columns(Console(), profiles)
+        print_columns(Console(), profiles, reasons=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def demo(
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Which classes become rare, and every other random choice.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed: which classes become rare, and every other random choice.")
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/demo.")] = None,
     as_json: AsJson = False,
@@ -26,7 +26,8 @@ def demo(
 ) -> None:
     """Try equipoise on imbalanced digits.
 
-    Softmax and equipoise on scikit-learn's digits, under a minute; the run is kept, with its report.
+    Compares ordinary training (softmax) with Equipoise on scikit-learn's digits, in under a minute. The run and its
+    report are kept.
 
     \b
     Example:

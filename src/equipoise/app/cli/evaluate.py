@@ -28,7 +28,7 @@ from equipoise.app.cli.printing import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.app.report.model_grade import Worth
+    from equipoise.app.report.model_grade import ModelGrade
     from equipoise.app.run_folder import RunRecord
     from equipoise.app.runs import RunModel
     from equipoise.app.runs.evaluate import Evaluation
@@ -69,7 +69,7 @@ def evaluate(
     model = RunModel.load(run)
     with ConsoleWatcher(quiet=quiet) as watcher:
         found = evaluate_run(model, data, watcher=watcher, prior=prior, abstain=abstain, rule=rule, **where)
-    judged = _worth(model, found)
+    judged = _grade(model, found)
     if as_json:
         told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
         decision = None if found.decision is None else found.decision.to_json()
@@ -81,7 +81,7 @@ def evaluate(
     _print(model, found, judged)
 
 
-def _print(model: "RunModel", found: "Evaluation", judged: "Worth") -> None:
+def _print(model: "RunModel", found: "Evaluation", judged: "ModelGrade") -> None:
     print_scores(
         Console(),
         found.scores,
@@ -110,7 +110,7 @@ def _check_source(record: "RunRecord", data: str, *, target: str | None, labels:
         check_source(data, target=target or record.target, labels=labels)
 
 
-def _worth(model: "RunModel", found: "Evaluation") -> "Worth":
+def _grade(model: "RunModel", found: "Evaluation") -> "ModelGrade":
     import numpy as np
 
     from equipoise.app.report.asked_rule import differs

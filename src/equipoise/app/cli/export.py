@@ -18,7 +18,8 @@ def export(
 ) -> None:
     """Write a run as an ONNX file.
 
-    It gives probabilities and uncertainty, was checked against torch, and describes its preprocessing.
+    The graph returns probabilities and uncertainty. It is checked against Python, and its metadata describe the
+    preprocessing.
 
     \b
     Example:

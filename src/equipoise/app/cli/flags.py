@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
@@ -10,8 +11,8 @@ import typer
 
 from equipoise.app.cli import completion
 from equipoise.app.cli.printing import print_sentence
-from equipoise.app.runs.decision_option import read_decision
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.decision_options import RULES, read_decision
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.errors import InvalidInputError
 from equipoise.options import declared
 
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from equipoise.decisions import Chosen, DecisionRule
 
 Command = TypeVar("Command", bound=Callable[..., None])
-DECISION = ("cost", "recall", "precision_floor", "review", "f_score")
+DECISION = tuple(RULES)
 """Training options that ask for a decision rule."""
 
 
 def rule_of_flags(values: Mapping[str, Any], *, prior: str | None = None) -> "DecisionRule | None":
     """Return the rule that the values of ``DECISION`` ask for, at a class ``prior`` if that is given, or None."""
-    return read_decision(**{name.removesuffix("_floor"): values[name] for name in DECISION}, prior=prior)
+    return read_decision({name: values[name] for name in DECISION} | {"prior": prior})
 
 
 def tell_expected(chosen: "Chosen", *, tell: Callable[[str], None] = print_sentence) -> None:
     """Tell what a rule is expected to give, one sentence per line: by default on standard output, with the scores."""
-    for sentence in chosen.told():
+    for sentence in chosen.lines():
         tell(sentence)
 
 
@@ -79,7 +80,7 @@ def checked_output(
     return file, chosen
 
 
-def takes(*names: str, of: type = TrainOptions, optional: bool = False) -> Callable[[Command], Command]:
+def takes(*names: str, of: type = RunOptions, optional: bool = False) -> Callable[[Command], Command]:
     """Give a command options in place of its ``**values``, each as its field declares it.
 
     They follow the command's own arguments and precede its own options, which stand behind a ``*``.
@@ -101,11 +102,17 @@ def takes(*names: str, of: type = TrainOptions, optional: bool = False) -> Calla
     return derived
 
 
+@cache
+def _types(of: type) -> dict[str, Any]:
+    """Return the types of all options; evaluating them takes as long as all else that ``--help`` does with them."""
+    return get_type_hints(of)
+
+
 def _parameter(of: type, name: str, optional: bool) -> Parameter:
     """Return typer's description of an option."""
     field = next(each for each in fields(of) if each.name == name)
-    kind, found = get_type_hints(of)[name], declared(field)
-    kind = str if get_origin(kind) is Literal and of is TrainOptions else kind
+    kind, found = _types(of)[name], declared(field)
+    kind = str if get_origin(kind) is Literal and of is RunOptions else kind
     if field.default is MISSING and not found.flags:
         flag: Any = typer.Argument(metavar=name.upper(), help=found.help)
     else:
@@ -117,7 +124,7 @@ def _parameter(of: type, name: str, optional: bool) -> Parameter:
             metavar=found.metavar,
             min=low,
             max=high,
-            autocompletion=completion.TRAINING.get(name) if of is TrainOptions else None,
+            autocompletion=completion.TRAINING.get(name) if of is RunOptions else None,
         )
     missing = None if optional else Parameter.empty
     default = missing if field.default is MISSING else field.default

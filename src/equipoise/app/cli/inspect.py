@@ -20,7 +20,7 @@ def inspect(
     run: RunFolder,
     top: Annotated[
         int | None,
-        typer.Option(min=1, help=f"How many samples; default up to {SHOWN} suspected ones, and all in --out."),
+        typer.Option(min=1, help=f"Number of samples to list; default: up to {SHOWN} suspected, all in --out."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A .csv, .parquet or .jsonl file for the ranked samples.")] = None,
     raw: Raw = False,

@@ -22,7 +22,7 @@ Source = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="A .csv, .parquet or .jsonl file, or '-' for standard output, the default.")
 ]
-Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default by the file.")]
+Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or jsonl; default: by the file name.")]
 
 
 @flags.takes(*DECISION)

@@ -138,14 +138,18 @@ def print_summary(console: Console, classes: "ClassSummary", *, title: str) -> N
     console.print(f"{counted(len(rows), what)}, imbalance {classes.ratio:,.1f} ({balance})", highlight=False)
 
 
-def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None:
-    """Print a row per column: its kind and, if there is room, examples and reasons."""
+def print_columns(console: Console, profiles: "Sequence[ColumnProfile]", *, reasons: bool = False) -> None:
+    """Print a row per column: its kind and, if there is room, examples and reasons.
+
+    Args:
+        reasons: list them below the table if it is too narrow for them.
+    """
     headings = ["column", "kind", "missing", "distinct", "spread", "AUC"]
     more = [heading for heading, width in ROOM.items() if console.width >= width]
     table = new_table(*headings, *more, left=("column", "kind", "spread", *more))
 
     def cells(each: "ColumnProfile") -> list[str]:
-        kind = f"[yellow]{each.kind}, ignored[/yellow]" if each.kind in ("identifier", "constant") else each.kind
+        kind = f"[yellow]{each.kind}, ignored[/yellow]" if each.ignored else each.kind
         missing, area = f"{each.missing:.1%}" if each.missing else "", "–" if each.auc is None else f"{each.auc:.2f}"
         said = {"examples": ", ".join(each.examples), "because": each.reason}
         found = [shown(each.name), kind, missing, f"{each.distinct:,}", each.bars, area]
@@ -158,6 +162,9 @@ def print_columns(console: Console, profiles: "Sequence[ColumnProfile]") -> None
         "leaves it out.",
         highlight=False,
     )
+    if reasons and "because" not in more:
+        for each in profiles:
+            console.print(shown(f"{each.name}: {each.kind}, {each.reason}."), highlight=False, soft_wrap=True)
 
 
 def print_scores(
@@ -203,7 +210,7 @@ def print_scores(
 
 def _all_scores(scores: "Scores") -> Iterator[tuple[str, float, list[float] | None]]:
     """Yield name, value and bootstrap interval of the defined scores."""
-    from equipoise.evaluation.score_names import SCORE_NAMES, score_at
+    from equipoise.evaluation.metrics import SCORE_NAMES, score_at
 
     plain = scores.as_dict()
     for name in SCORES:

@@ -38,7 +38,7 @@ Columns = Annotated[
 ]
 Apply = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Answer new predictions, without labels, with an earlier decision.json."),
+    typer.Option(metavar="FILE", help="Apply an earlier decision.json to new predictions, without labels."),
 ]
 Out = Annotated[
     Path | None,
@@ -48,7 +48,7 @@ Out = Annotated[
     ),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="With --apply: csv, parquet or jsonl; default by the file.")
+    str | None, typer.Option("--format", help="With --apply: csv, parquet or jsonl; default: by the file name.")
 ]
 
 
@@ -105,8 +105,8 @@ def _apply(decision: Path, data: str, file: Path | None, *, as_json: bool, quiet
     if not decision.is_file():
         raise InvalidInputError(f"no such file: {str(decision)!r}; give a decision.json of `equipoise rebalance`.")
     flags.check_data(data)
-    from equipoise.app.runs.apply_decision import apply_decision  # torch
     from equipoise.app.runs.decision_file import Decision
+    from equipoise.app.runs.rebalance import apply_decision  # torch
 
     with ConsoleWatcher(quiet=quiet) as watcher:
         found = apply_decision(Decision.load(decision), data, file, tell=watcher.note, **options)
@@ -147,7 +147,7 @@ def _fit(data: str, out: Path | None, *, as_json: bool, quiet: bool, **how: Any)
         if chosen is not None:
             flags.tell_expected(chosen, tell=watcher.note if as_json else print_sentence)
         watcher.note(f"The decision, the corrected answers and the report are in {folder}.")
-        watcher.note(f"Answer new predictions with: equipoise rebalance --apply {folder / 'decision.json'} new.csv")
+        watcher.note(f"Apply it to new predictions: equipoise rebalance --apply {folder / 'decision.json'} new.csv")
 
 
 def _print(found: "Rebalanced") -> None:
@@ -155,7 +155,7 @@ def _print(found: "Rebalanced") -> None:
     from equipoise.app.report.rebalance_page import figure_rows
 
     console, before, after = Console(highlight=False), found.before, found.after
-    console.print(f"On {after.samples:,} labelled rows, each answered by a correction fitted to others")
+    console.print(f"On {after.samples:,} labelled rows, each corrected by a fit to the others")
     table = new_table("", "before", "after", left=[""])
     for row in figure_rows(before.as_dict(), after.as_dict()):
         table.add_row(*row)

@@ -13,7 +13,7 @@ from equipoise.errors import InvalidInputError
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     out: Annotated[
-        Path | None, typer.Option(help="The file; default RUN/report.html, and comparison.html of several.")
+        Path | None, typer.Option(help="The file; default RUN/report.html, or comparison.html for several runs.")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -21,7 +21,7 @@ def report(
 ) -> None:
     """Write the report of a run, or compare several.
 
-    It is one HTML file that needs no network. A run's own report.html is always written anew.
+    It is one HTML file that needs no network. A run's own report.html is always replaced.
 
     \b
     Examples:

@@ -18,7 +18,8 @@ from equipoise.app.cli.printing import (
     print_sentence,
     print_verdict,
 )
-from equipoise.app.runs.run_options import NETWORK, NETWORK_OPTIONS, OUT, TrainOptions, read_config
+from equipoise.app.decision_options import DECISION_FLAGS
+from equipoise.app.runs.run_options import NETWORK, NETWORK_OPTIONS, OUT, RunOptions, read_config
 from equipoise.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from equipoise.app.runs import RunResult
 
 
-OPTIONS = [each.name for each in fields(TrainOptions) if each.name not in NETWORK_OPTIONS]
-"""Options of a run, which the help names before those of the network."""
+OPTIONS = [each.name for each in fields(RunOptions) if each.name not in (*NETWORK_OPTIONS, *DECISION_FLAGS)]
+"""Options of a run, which the help names before those of the decision and of the network."""
 Config = Annotated[
     Path | None,
     typer.Option(help="Options from a TOML file, or from another run's run.json; command-line flags take precedence."),
 ]
 
 
-@takes(*OPTIONS, *NETWORK_OPTIONS, optional=True)
+@takes(*OPTIONS, *DECISION_FLAGS, *NETWORK_OPTIONS, optional=True)
 def train(
     context: typer.Context,
     *,
@@ -81,7 +82,7 @@ def train(
         _tell(result, watcher, as_json=as_json)
 
 
-def _checked_folder(options: TrainOptions, folder: Path | None, *, resume: bool) -> Path:
+def _checked_folder(options: RunOptions, folder: Path | None, *, resume: bool) -> Path:
     """Return the run's folder; refuse data, weights and folders that cannot be used."""
     from equipoise.app.run_folder import are_several, check_folder, new_folder
     from equipoise.data.sources import check_source
@@ -114,7 +115,7 @@ def _tell(result: "RunResult", watcher: ConsoleWatcher, *, as_json: bool) -> Non
 
 def _options(
     context: typer.Context, values: dict[str, Any], config: Path | None, resumed: Path | None
-) -> tuple[TrainOptions, str | None]:
+) -> tuple[RunOptions, str | None]:
     """Return the options typed, then those of the file, then the defaults; and the folder named in the file."""
     from equipoise.app.run_folder import read_run_record
     from equipoise.storage.run_files import RECORD
@@ -133,7 +134,7 @@ def _options(
     values |= {name: value for name, value in told.items() if name not in typed}
     if values["data"] is None:
         raise typer.BadParameter("give the data to train on, or a --config that names them.", param_hint="'DATA'")
-    options, said = TrainOptions(**values), typed | set(told)
+    options, said = RunOptions(**values), typed | set(told)
     if "model" not in said and not options.of_network and said & set(NETWORK_OPTIONS):
         options = replace(options, model=NETWORK)  # a network option was given, though at its default
     return options, folder
@@ -176,5 +177,5 @@ def _how_to_go_on(folder: Path) -> str:
         )
     if (folder / RECORD).exists():
         way = shlex.join(["equipoise", "train", "--resume", "--out", str(folder)])
-        return f"stopped; what is done is kept. Resume with: {way}"
+        return f"stopped; finished work is kept. Resume with: {way}"
     return "stopped before training began; nothing was written."

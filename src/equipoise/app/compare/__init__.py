@@ -4,11 +4,11 @@ from equipoise.app.compare.advice import Advice, recommend
 from equipoise.app.compare.classifiers import PriorShift
 from equipoise.app.compare.comparison import Comparison, compare
 from equipoise.app.compare.deadline import OutOfTimeError
+from equipoise.app.compare.fit_store import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.leaderboard import Interval, Place, Ranking, paired_interval, rank
 from equipoise.app.compare.method import Method
 from equipoise.app.compare.methods import METHODS
 from equipoise.app.compare.networks import FitOptions
-from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
 from equipoise.app.compare.runner import run_fits
 from equipoise.app.compare.single_fit import FitOutcome, fit_tuned
 

@@ -3,35 +3,35 @@
 import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from equipoise.app.compare.advice import recommend
-from equipoise.app.compare.deadline import Clock, Deadline
-from equipoise.app.compare.decision_scores import checked_rule
-from equipoise.app.compare.image_features import Reading, with_features
+from equipoise.app.compare.deadline import Clock, Deadline, OutOfTimeError, Pace, Reading
+from equipoise.app.compare.decision_scores import rule_for_samples
+from equipoise.app.compare.fit_store import ResultStore
 from equipoise.app.compare.leaderboard import Ranking, mean_score, rank
 from equipoise.app.compare.method import Method
 from equipoise.app.compare.methods import METHODS, check_installed, own_method
 from equipoise.app.compare.networks import FitOptions
-from equipoise.app.compare.results import ResultStore
 from equipoise.app.compare.runner import Progress
-from equipoise.app.compare.single_fit import FoldRun, Prepare, unsuited
+from equipoise.app.compare.single_fit import FoldFitter, Prepare, unsuited
 from equipoise.app.compare.time_budget import CASE, Reached, run_rounds
 from equipoise.app.runs.preprocessing import make_input
-from equipoise.app.runs.run_options import TrainOptions
-from equipoise.data.labels import class_indices
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.data.leaks import leak_notes
 from equipoise.data.samples import Samples
 from equipoise.decisions import DecisionRule
 from equipoise.decisions.yardstick import Yardstick
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation.score_names import SCORE_NAMES
-from equipoise.family_names import check_methods
+from equipoise.evaluation.metrics import SCORE_NAMES
+from equipoise.registry_names import check_methods
+from equipoise.training.resumable_run import checksum
 from equipoise.wording import counted, plural
 
 MOST_FOLDS = 5
@@ -47,12 +47,22 @@ SHOWN = {
 """Scores that a table of methods shows, by the name that :func:`~equipoise.app.compare.leaderboard.score_of` takes."""
 
 COUNTED = {
-    "expected_cost": ("cost", "what the answers to 1,000 cases cost"),
+    "expected_cost": ("cost", "the cost per 1,000 cases"),
     "false_alarms": ("alarms", "the false alarms per 1,000 cases"),
     "missed": ("missed", "the missed cases per 1,000"),
     "mistakes": ("wrong", "the mistakes per 1,000 cases"),
 }
 """Names of what a rule's yardstick counts, as a narrow column's head and in a sentence."""
+
+
+def counted_as(yardstick: Yardstick) -> tuple[str, str]:
+    """Return what a yardstick counts as a narrow column's head and in a sentence, also for a rule of the user's.
+
+    >>> counted_as(Yardstick("saved", "late_alarms"))
+    ('late alarms', 'the late alarms per 1,000 cases')
+    """
+    plain = yardstick.counted.replace("_", " ")
+    return COUNTED.get(yardstick.counted, (plain, f"the {plain} per 1,000 cases"))
 
 
 @dataclass(frozen=True)
@@ -148,20 +158,45 @@ def compare(
         raise InvalidInputError(f"seeds must be 1 or more and the budget above 0, got {seeds} and {budget_seconds}.")
     start = began if started is None else started
     limit = None if budget_seconds is None else Deadline(start, budget_seconds, clock)
-    prepare = prepare or partial(make_input, options=TrainOptions(data="the data"))
+    prepare = prepare or partial(make_input, options=RunOptions(data="the data"))
     notes = leak_notes(samples)
-    samples, backbone = with_features(samples, prepare, limit, reading)
+    samples, backbone = _with_features(samples, prepare, limit, reading)
     folds = _chosen_folds(samples, folds, notes)
     if methods is None:
         chosen = _suited(chosen, samples, notes)
-    rule = None if decision is None else checked_rule(decision, samples, folds)
-    run = FoldRun(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, rule)
+    rule = None if decision is None else rule_for_samples(decision, samples, folds)
+    run = FoldFitter(samples, folds, options or FitOptions(), tune, prepare, limit, chosen, rule)
     with _store(run, out, backbone) as store:
         reached = run_rounds(run, store, seeds * (folds or 1), first=FIRST, jobs=jobs, progress=progress, note=note)
     return _result(run, reached, metric, notes, seeds=seeds, seconds=clock() - began)
 
 
-def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> ResultStore:
+def _with_features(
+    samples: Samples, prepare: Prepare, limit: Deadline | None, reading: Reading | None
+) -> tuple[Samples, str | None]:
+    """Return the samples as features of a frozen backbone or unchanged, and what identifies a trained backbone.
+
+    A backbone that is trained is identified by the weights it begins with. Extraction ends as soon as it is clear that
+    the limit will not be kept.
+    """
+    if samples.x.ndim == 2:
+        return samples, None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made: Any = prepare(samples.x)
+    if made.backbone is not None:
+        return samples, checksum(tensor for _, tensor in sorted(made.backbone.state_dict().items()))
+    if limit is None:
+        made.progress = reading
+        return replace(samples, x=made.rows(samples.x)), None
+    pace = made.progress = Pace(limit, reading)
+    try:
+        return replace(samples, x=limit.call(lambda: made.rows(samples.x))), None
+    except OutOfTimeError:
+        raise OutOfTimeError(pace.sentence()) from None
+
+
+def _store(run: FoldFitter, out: str | Path | None, backbone: str | None) -> ResultStore:
     """Return the store of results, bound to these data, options and methods."""
     settings = run.options.recorded() | {"folds": run.folds, "tune": run.tune, "backbone": backbone}
     settings |= {} if run.decision is None else {"decision": run.decision.to_json()}
@@ -170,7 +205,7 @@ def _store(run: FoldRun, out: str | Path | None, backbone: str | None) -> Result
 
 
 def _result(
-    run: FoldRun, reached: Reached, metric: str | None, notes: list[str], *, seeds: int, seconds: float
+    run: FoldFitter, reached: Reached, metric: str | None, notes: list[str], *, seeds: int, seconds: float
 ) -> Comparison:
     """Rank the methods, and recommend one in words."""
     plain, moved = (
@@ -244,12 +279,11 @@ def _chosen_folds(samples: Samples, folds: int | None, notes: list[str]) -> int 
         raise InvalidInputError(f"folds must be 2 or more, got {folds}.")
     if samples.multilabel:
         return folds or MOST_FOLDS
-    members, what = samples.y, "sample"
+    (classes, codes), what = samples.encoded, "sample"
     if samples.groups is not None:  # each class's groups, once
         groups, what = np.unique(samples.groups, return_inverse=True)[1], "group"
-        codes = class_indices(samples.y)[1]
-        members = samples.y[np.unique(codes.astype(np.int64) * (groups.max() + 1) + groups, return_index=True)[1]]
-    classes, counts = np.unique(members, return_counts=True)
+        codes = np.unique(np.stack([codes, groups]), axis=1)[0]
+    counts = np.bincount(codes)
     fewest = int(counts.min())
     chosen = folds or max(3, min(MOST_FOLDS, fewest))
     if folds is None and chosen < MOST_FOLDS:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from equipoise.app.compare.comparison import COUNTED, SHOWN, Comparison
+from equipoise.app.compare.comparison import SHOWN, Comparison, counted_as
 from equipoise.app.compare.leaderboard import SMALLER_IS_BETTER, Interval
 from equipoise.app.compare.method import Remedy
 from equipoise.app.output_files import one_line
@@ -68,7 +68,7 @@ def html(found: Comparison, data: str) -> str:
         metric=SHOWN.get(found.ranking.metric, found.ranking.metric.replace("_", " ")),
         rows=rows,
         best=_best(rows),
-        counted=None if found.yardstick is None else COUNTED[found.yardstick.counted],
+        counted=None if found.yardstick is None else counted_as(found.yardstick),
         heads=SHOWN,
         baseline=None if found.ranking.baseline is None else found.methods[found.ranking.baseline].said,
         figure=ranking_figure(found, rows) if rows else None,
@@ -186,8 +186,7 @@ def ranking_figure(found: Comparison, table: list[dict[str, Any]]) -> Markup:
     axes.set_yticks(range(len(places)), [drawing.short(one_line(label), LONGEST_LABEL) for label in labels])
     axes.set(ylim=(len(places) - 0.4, -0.6), xlabel="difference to the best, in points")
     axes.grid(axis="y", visible=False)
-    counted_as = "" if found.yardstick is None else COUNTED[found.yardstick.counted][0]
-    _columns_beside(axes, table, counted_as)
+    _columns_beside(axes, table, "" if found.yardstick is None else counted_as(found.yardstick)[0])
     axes.legend(
         loc="lower right", bbox_to_anchor=(1, 1.02 + 0.35 / len(places)), ncols=3, borderaxespad=0.2, handletextpad=0.2
     )
@@ -195,9 +194,9 @@ def ranking_figure(found: Comparison, table: list[dict[str, Any]]) -> Markup:
     return drawing.inline_svg(axes.figure, "ranking", said, tips=drawn)
 
 
-def _columns_beside(axes: Any, table: list[dict[str, Any]], counted_as: str) -> None:
+def _columns_beside(axes: Any, table: list[dict[str, Any]], counted: str) -> None:
     """Write each method's time, and what a rule's yardstick counts, to the right of the axes."""
-    columns = {"a fit": [row["time"] for row in table], counted_as: [row["count"] for row in table]}
+    columns = {"a fit": [row["time"] for row in table], counted: [row["count"] for row in table]}
     rows = axes.get_yaxis_transform()  # across in shares of the axes, down in rows
     for place, (head, texts) in enumerate((head, texts) for head, texts in columns.items() if any(texts)):
         for row, text in enumerate([head, *texts], start=-1):

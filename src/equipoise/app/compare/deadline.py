@@ -8,10 +8,13 @@ from typing import TypeVar
 
 from equipoise.cores_and_memory import LEFT_BEHIND
 from equipoise.errors import EquipoiseError
-from equipoise.training.callbacks import Silence, watched_by
+from equipoise.training.watchers import Silence, watched_by
+from equipoise.wording import duration
 
 Clock = Callable[[], float]
 """Seconds from any fixed moment, such as ``time.monotonic``."""
+Reading = Callable[[int, int], None]
+"""Called with the number of images done, and their total."""
 Result = TypeVar("Result")
 POLL, GRACE = 0.05, 1.0
 """Seconds between two looks at the clock, and seconds that a call may take to end by itself."""
@@ -94,3 +97,32 @@ class Deadline(Silence):
         if not found:
             self.check()
         return found[0]
+
+
+class Pace:
+    """Measures how fast images are processed, and raises once they cannot all be done by the ``limit``."""
+
+    def __init__(self, limit: Deadline, reading: Reading | None) -> None:
+        self.limit, self.reading = limit, reading
+        self.first: tuple[float, int] | None = None  # the first batch warms up
+        self.needed = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Record how many images are done, of how many."""
+        if self.reading is not None:
+            self.reading(done, total)
+        now = self.limit.clock()
+        if self.first is None or self.first[1] == 0:
+            self.first = now, done
+        elif done > self.first[1]:
+            self.needed = (now - self.first[0]) / (done - self.first[1]) * (total - done)
+        if self.needed > self.limit.left:
+            raise OutOfTimeError(self.sentence())
+
+    def sentence(self) -> str:
+        """Return a sentence on the missing time, and what to do."""
+        missing = f"about {duration(self.needed)} more" if self.needed > 0 else "longer"
+        return (
+            f"extracting the image features takes {missing}, and the budget leaves less; give more minutes: finished "
+            "features are kept, and the same command continues from there."
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from equipoise.errors import InvalidInputError
-from equipoise.evaluation.score_names import score_at
+from equipoise.evaluation.metrics import score_at
 
 Pair = tuple[int, int]  # seed, fold
 FEWEST_PAIRS = 3
@@ -29,8 +29,9 @@ class Interval:
         low, high: the ends; None where there are fewer than three pairs, too few to tell how they vary.
         pairs: how many differences there are.
 
-    >>> Interval(mean=0.02, low=-0.01, high=0.05, pairs=5).contains_zero
-    True
+    >>> found = Interval(mean=0.02, low=-0.01, high=0.05, pairs=5)
+    >>> found.contains_zero, found.within(0.06), found.within(0.04)
+    (True, True, False)
     """
 
     mean: float
@@ -42,6 +43,10 @@ class Interval:
     def contains_zero(self) -> bool:
         """True if the difference may be zero, also if its spread is unknown."""
         return self.low is None or self.high is None or self.low <= 0 <= self.high
+
+    def within(self, bound: float) -> bool:
+        """Return whether all of it lies between −bound and bound, which shows equivalence if it is a 90 % interval."""
+        return self.low is not None and self.high is not None and -bound < self.low and self.high < bound
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def paired_interval(differences: Sequence[float], *, test_to_train: float = 0.0,
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-        raise InvalidInputError("differences must be one finite number per pair, one at least.")
+        raise InvalidInputError("differences must be finite numbers, one per pair and at least one.")
     if not (test_to_train >= 0 and 0 < confidence < 1):
         raise InvalidInputError(
             f"test_to_train must not be negative and confidence between 0 and 1, got {test_to_train} and {confidence}."
@@ -226,7 +231,9 @@ def _by_method(
             raise InvalidInputError(f"{name} has two results for seed {pair[0]}, fold {pair[1]}; give each once.")
         scores[name][pair] = score_of(record, metric)
     if len(cases) > 1:
-        raise InvalidInputError(f"a ranking is of one case, got {len(cases)}; give the records of one.")
+        raise InvalidInputError(
+            f"a ranking needs the records of a single case, got {len(cases)} cases; rank each separately."
+        )
     for name in cannot_run:  # a mean over the folds that happened to work would be another test
         scores.pop(name, None)
     return scores, cannot_run

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Literal
+
+from equipoise.storage.versions import package_version
 
 Hyperparameters = Mapping[str, Any]
 Build = Callable[..., Any]
@@ -80,4 +81,4 @@ class Method:
     @property
     def identity(self) -> str:
         """Its identity in a file of results: its description, or the version of its package."""
-        return self.description or (f"{self.package} {version(self.package)}" if self.package else "")
+        return self.description or (package_version(self.package) if self.package else "")

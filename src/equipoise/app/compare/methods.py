@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from sklearn.base import clone
 
+from equipoise.app.compare import resamplers
 from equipoise.app.compare.classifiers import TABLE_MODELS, Form, in_form, support_vectors
 from equipoise.app.compare.method import Hyperparameters, Method
 from equipoise.app.compare.networks import (
@@ -25,9 +26,10 @@ from equipoise.app.compare.networks import (
     post_hoc_network,
     resampled_network,
 )
+from equipoise.app.compare.resamplers import Draw, Maker
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import PRESETS
-from equipoise.family_names import loss_names
+from equipoise.registry_names import loss_names
 from equipoise.wording import EQUIPOISE
 
 GRID = 4
@@ -73,8 +75,12 @@ def _grid(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
     return ({}, *({name: value} for value in values))
 
 
-def _resampling(label: str, name: str, grid: tuple[Hyperparameters, ...] = ({},)) -> Method:
-    return Method(label, "resampling", partial(resampled_network, name), grid, several_labels=False)
+def _resampling(
+    label: str, make: Maker, grid: tuple[Hyperparameters, ...] = ({},), *, draw: Draw | None = None
+) -> Method:
+    """Return a resampler's method; it takes several labels per sample if it has a way to ``draw`` their rows."""
+    build = partial(resampled_network, make, draw)
+    return Method(label, "resampling", build, grid, several_labels=draw is not None)
 
 
 def _table(name: str, form: Form = "plain") -> Method:
@@ -155,22 +161,30 @@ METHODS: dict[str, Method] = {
         remedy="threshold",
         model="cross-entropy",
     ),
+    "cosen": Method("CoSen", "loss", network("cosen"), _grid("sigma", 0.25, 0.5, 2.0)),
     "ldam_drw": Method("LDAM-DRW", "loss", network("ldam_drw"), _grid("margin", 0.2, 0.35, 0.8)),
     "weighted": Method("class weights", "loss", network("weighted")),
     "class_balanced": Method("class-balanced", "loss", class_balanced_network, _grid("beta", 0.9, 0.99, 0.999)),
     "focal": Method("focal", "loss", network("focal"), _grid("gamma", 0.5, 1.0, 5.0)),
-    "random_over": _resampling("random over-sampling", "random_over", _grid("shrinkage", 0.1, 0.5, 1.0)),
-    "smote": _resampling("SMOTE", "smote", _grid("k_neighbors", 3, 10, 20)),
+    "random_over": _resampling(
+        "random over-sampling",
+        resamplers.random_over,
+        _grid("shrinkage", 0.1, 0.5, 1.0),
+        draw=resamplers.repeat_rows,
+    ),
+    "smote": _resampling("SMOTE", resamplers.smote, _grid("k_neighbors", 3, 10, 20)),
     "svm_linear": _machine("cost-sensitive SVM, linear", "linear", 0.001, 0.01, 0.1),
-    "random_under": _resampling("random under-sampling", "random_under"),
-    "adasyn": _resampling("ADASYN", "adasyn", _grid("n_neighbors", 3, 10, 20)),
+    "random_under": _resampling("random under-sampling", resamplers.random_under, draw=resamplers.thin_rows),
+    "adasyn": _resampling("ADASYN", resamplers.adasyn, _grid("n_neighbors", 3, 10, 20)),
     "neighbourhood_cleaning": _resampling(
-        "neighbourhood cleaning", "neighbourhood_cleaning", _grid("n_neighbors", 5, 7, 9)
+        "neighbourhood cleaning", resamplers.neighbourhood_cleaning, _grid("n_neighbors", 5, 7, 9)
     ),
     "svm_rbf": _machine("cost-sensitive SVM, RBF", "rbf", 0.1, 10.0, 100.0),
-    "cluster_centroids": _resampling("cluster centroids", "cluster_centroids"),
-    "near_miss": _resampling("NearMiss", "near_miss", ({}, {"version": 2}, {"version": 3}, {"n_neighbors": 10})),
-    "instance_hardness": _resampling("instance hardness", "instance_hardness"),
+    "cluster_centroids": _resampling("cluster centroids", resamplers.cluster_centroids),
+    "near_miss": _resampling(
+        "NearMiss", resamplers.near_miss, ({}, {"version": 2}, {"version": 3}, {"n_neighbors": 10})
+    ),
+    "instance_hardness": _resampling("instance hardness", resamplers.instance_hardness),
     "am_softmax": _margin("AM-Softmax", "am_softmax", 0.1, 0.2, 0.5),
     "arcface": _margin("ArcFace", "arcface", 0.1, 0.3, 0.7),
     "l_softmax": _margin("L-Softmax", "l_softmax", 2.0, 3.0, 5.0),

@@ -1,5 +1,6 @@
 """Networks of a comparison: the estimator under one loss or another, and resamplers in front of it."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -12,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from equipoise.app.compare.method import Build, Hyperparameters
-from equipoise.app.compare.resamplers import Resampler
+from equipoise.app.compare.resamplers import Draw, Maker, Resampler
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.estimators.calibrated_classifier import Prior
 from equipoise.estimators.network import UncertaintyBalancedClassifier
 from equipoise.losses import LOSSES, ClassVectorLoss, LogitLoss, effective_number_weights
-from equipoise.losses.registry import LossBuilder
+from equipoise.losses.registry import LossBuilder, fixed_options
 from equipoise.training import Settings
 from equipoise.training.settings import Length, choose_batch_size, choose_length, choose_width
 from equipoise.uncertainty.class_level import UncertaintyKind
@@ -100,7 +101,11 @@ class ComparedNetwork(UncertaintyBalancedClassifier):
     tau: float | None = None
 
     def _settings(self, samples: int, seed: int) -> Settings:
-        return super()._settings(self.samples or samples, seed)
+        found = super()._settings(self.samples or samples, seed)
+        if self.samples in (None, samples) or found.epoch_batches is not None:
+            return found
+        batches = math.ceil(self.samples / found.batch_size)  # a pass over the rows before resampling
+        return replace(found, epoch_batches=batches)
 
     def _decision_prior(self, target_prior: Prior | None) -> ArrayLike | None:
         if target_prior is not None or self.tau is None:
@@ -133,7 +138,7 @@ def _network(
     options: FitOptions,
 ) -> ComparedNetwork:
     builder, changed = LOSSES[name], loss | dict(hyperparameters)
-    criterion = getattr(builder, "keywords", {}).get("criterion")
+    criterion = fixed_options(builder).get("criterion")
     if criterion and changed:
         changed = {"criterion": partial(criterion, **changed)}
     return options.network(partial(builder, **changed) if changed else name, seed, **own)
@@ -156,7 +161,9 @@ def post_hoc_network(seed: int, hyperparameters: Hyperparameters, options: FitOp
     return model
 
 
-def resampled_network(name: str, seed: int, hyperparameters: Hyperparameters, options: FitOptions) -> Pipeline:
+def resampled_network(
+    make: Maker, draw: Draw | None, seed: int, hyperparameters: Hyperparameters, options: FitOptions
+) -> Pipeline:
     """Build a resampler in front of the network with cross-entropy."""
-    sampler = Resampler(name, random_state=seed, hyperparameters=dict(hyperparameters))
+    sampler = Resampler(make, draw=draw, random_state=seed, hyperparameters=dict(hyperparameters))
     return Pipeline([("resample", sampler), ("network", options.network("cross_entropy", seed))])

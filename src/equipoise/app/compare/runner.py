@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from equipoise.app.compare.deadline import Clock
-from equipoise.app.compare.results import CannotRunError, Fit, ResultStore
+from equipoise.app.compare.fit_store import CannotRunError, Fit, ResultStore
 from equipoise.cores_and_memory import begin_worker
 from equipoise.errors import InvalidInputError, InvalidStateError
 
-Run = Callable[[Fit], Mapping[str, Any]]
-"""Runs one fit and returns plain values, ``scores`` among them."""
+FitFunction = Callable[[Fit], Mapping[str, Any]]
+"""Makes one fit and returns plain values, ``scores`` among them."""
 Progress = Callable[[Fit, int, int], None]
 """Called with the fit just finished, the number finished, and the total."""
 Finished = tuple[Fit, dict[str, Any]]
@@ -23,7 +23,7 @@ Finished = tuple[Fit, dict[str, Any]]
 def run_fits(
     fits: Iterable[Fit],
     store: ResultStore,
-    run: Run,
+    run: FitFunction,
     *,
     progress: Progress | None = None,
     jobs: int = 1,
@@ -57,7 +57,7 @@ def run_fits(
         fits = [fit for fit in wanted if fit not in store]
         jobs = min(jobs, max(1, len(fits)))
         counts = partial(_counted, wanted, store)
-    for fit, result in _in_processes(fits, run, jobs) if jobs > 1 else _one_by_one(fits, run, clock):
+    for fit, result in _in_processes(fits, run, jobs) if jobs > 1 else ((fit, timed(run, fit, clock)) for fit in fits):
         store.add(fit, result)
         if progress is not None:
             progress(fit, *counts())
@@ -67,12 +67,7 @@ def _counted(wanted: list[Fit], store: ResultStore) -> tuple[int, int]:
     return sum(fit in store for fit in wanted), len(wanted)
 
 
-def _one_by_one(fits: Iterable[Fit], run: Run, clock: Clock) -> Iterator[Finished]:
-    for fit in fits:
-        yield fit, timed(run, fit, clock)
-
-
-def timed(run: Run, fit: Fit, clock: Clock = time.monotonic) -> dict[str, Any]:
+def timed(run: FitFunction, fit: Fit, clock: Clock = time.monotonic) -> dict[str, Any]:
     """Return the result, or why there is none, with its ``seconds`` of CPU time and ``elapsed`` wall time."""
     started, began = time.process_time(), clock()
     try:
@@ -82,7 +77,7 @@ def timed(run: Run, fit: Fit, clock: Clock = time.monotonic) -> dict[str, Any]:
     return result | {"seconds": round(time.process_time() - started, 3), "elapsed": round(clock() - began, 3)}
 
 
-def _in_processes(fits: Iterable[Fit], run: Run, jobs: int) -> Iterator[Finished]:
+def _in_processes(fits: Iterable[Fit], run: FitFunction, jobs: int) -> Iterator[Finished]:
     # spawn: a fork would copy torch's threads in the middle of whatever they do
     context = multiprocessing.get_context("spawn")
     running: dict[Future[dict[str, Any]], Fit] = {}
@@ -96,8 +91,8 @@ def _in_processes(fits: Iterable[Fit], run: Run, jobs: int) -> Iterator[Finished
                 yield from _finished(running)
         except BrokenProcessPool as error:
             raise InvalidStateError(
-                "a process that ran a fit has died, perhaps for lack of memory; finished fits are kept: run again "
-                "with fewer jobs."
+                "a process that ran a fit has died, perhaps because memory ran out; finished fits are kept: run "
+                "again with fewer jobs."
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -110,10 +105,10 @@ def _finished(running: dict[Future[dict[str, Any]], Fit]) -> Iterator[Finished]:
         yield fit, future.result()
 
 
-_run: Run | None = None  # of this worker process
+_run: FitFunction | None = None  # of this worker process
 
 
-def _start_worker(run: Run) -> None:
+def _start_worker(run: FitFunction) -> None:
     import torch
 
     global _run  # noqa: PLW0603

@@ -14,17 +14,17 @@ from torch import nn
 
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 from equipoise.app.compare.decision_scores import decision_scores
+from equipoise.app.compare.fit_store import CannotRunError, Fit
 from equipoise.app.compare.method import Hyperparameters, Method
 from equipoise.app.compare.methods import METHODS, check_installed
 from equipoise.app.compare.networks import FitOptions
-from equipoise.app.compare.results import CannotRunError, Fit
 from equipoise.app.runs.preprocessing import RunInput
 from equipoise.data.labels import label_places
 from equipoise.data.samples import Samples
 from equipoise.data.splits import hold_out, official, stratified_folds
-from equipoise.decisions import JudgedRule
+from equipoise.decisions import DecisionRule
 from equipoise.evaluation import scores
-from equipoise.family_names import check_methods
+from equipoise.registry_names import check_methods
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -60,7 +60,7 @@ class FitOutcome:
     tried: tuple[float | None, ...] = ()
 
     def record(
-        self, y_train: Array, y_test: Array, classes: Array, decision: JudgedRule | None = None
+        self, y_train: Array, y_test: Array, classes: Array, decision: DecisionRule | None = None
     ) -> dict[str, Any]:
         """Score the predictions, and return the result as plain values.
 
@@ -209,7 +209,7 @@ def _fit(model: Any, x: Any, y: Array, label: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class FoldRun:
+class FoldFitter:
     """Runs the fits of one data set; it holds the samples, and may be sent to another process.
 
     Without ``folds`` it tests on the official test part. A ``deadline`` ends a fit that is still running; ``methods``
@@ -223,7 +223,7 @@ class FoldRun:
     prepare: Prepare
     deadline: Deadline | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
-    decision: JudgedRule | None = None
+    decision: DecisionRule | None = None
 
     def __call__(self, fit: Fit) -> dict[str, Any]:
         """Return the record of one fit."""
@@ -231,7 +231,7 @@ class FoldRun:
         train = partial(self.fit, fit.method, train_rows, test_rows, seed=fit.seed)
         said = train() if self.deadline is None else self.deadline.call(train)
         y = self.samples.y
-        return said.record(y[train_rows], y[test_rows], np.unique(y), self.decision)
+        return said.record(y[train_rows], y[test_rows], self.samples.encoded[0], self.decision)
 
     def method(self, name: str) -> Method:
         """Return a method by its name."""
@@ -251,7 +251,7 @@ class FoldRun:
             parts = official(samples)
             learnt = [parts[part] for part in ("train", "val") if part in parts]
             return [(np.sort(np.concatenate(learnt)), parts["test"])]
-        return stratified_folds(samples.y, self.folds, groups=samples.groups, seed=seed, allow_missing=True)
+        return stratified_folds(samples.encoded[1], self.folds, groups=samples.groups, seed=seed, allow_missing=True)
 
     def _inputs(self, train: Samples, x_test: Any) -> tuple[Any, Any, FitOptions]:
         x_train = train.x

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from equipoise.app.compare.cost_estimates import estimate_costs
 from equipoise.app.compare.deadline import Deadline, OutOfTimeError
+from equipoise.app.compare.duration_estimates import estimate_durations
+from equipoise.app.compare.fit_store import Fit, ResultStore
 from equipoise.app.compare.leaderboard import FEWEST_PAIRS
-from equipoise.app.compare.results import Fit, ResultStore
 from equipoise.app.compare.runner import Progress, run_fits
-from equipoise.app.compare.single_fit import FoldRun
+from equipoise.app.compare.single_fit import FoldFitter
 from equipoise.wording import counted, duration
 
 CASE = "data"
@@ -103,13 +103,13 @@ class Schedule:
         self.handed_out: set[Turn] = set()
         self.spent = deadline.spent  # before the first fit
 
-    def estimate(self, run: FoldRun) -> None:
+    def estimate(self, run: FoldFitter) -> None:
         """Measure how long fits of methods without finished fits will take, as far as time allows."""
         unknown = [name for name in self.names if not self._records(name)]
         if not unknown:
             return
         with suppress(OutOfTimeError):
-            self.deadline.call(lambda: estimate_costs(unknown, run, self.deadline, self.estimates))
+            self.deadline.call(lambda: estimate_durations(unknown, run, self.deadline, self.estimates))
         self.spent = self.deadline.spent
 
     def __iter__(self) -> Iterator[Fit]:
@@ -217,7 +217,7 @@ class Reached(NamedTuple):
 
 
 def run_rounds(
-    run: FoldRun,
+    run: FoldFitter,
     store: ResultStore,
     rounds: int,
     *,

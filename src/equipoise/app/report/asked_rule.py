@@ -2,18 +2,9 @@
 
 import shlex
 
+from equipoise.app.decision_options import DECISION_FLAGS
 from equipoise.app.stored_run import StoredRun
-from equipoise.decisions import Balanced, Chosen
-
-FLAGS = {
-    "cost": "--cost",
-    "recall": "--recall",
-    "precision_floor": "--precision",
-    "review": "--review",
-    "f_score": "--f-score",
-    "prior": "--prior",
-}
-"""Option of a run -> the flag that sets it."""
+from equipoise.decisions import Chosen
 
 
 def asked_rule(run: StoredRun) -> Chosen | None:
@@ -31,12 +22,12 @@ def is_asked(run: StoredRun) -> bool:
 
 def differs(chosen: Chosen | None) -> bool:
     """Return whether the user chose the rule, rather than leaving the default."""
-    return chosen is not None and not isinstance(chosen.rule, Balanced)
+    return chosen is not None and not chosen.policy.as_aimed
 
 
 def asked_flags(run: StoredRun) -> str:
     """Return the flags that asked for the rule, as typed; empty if it was set otherwise."""
-    given = ((flag, run.record.options.get(name)) for name, flag in FLAGS.items())
+    given = ((flag, run.record.options.get(name)) for name, flag in DECISION_FLAGS.items())
     known = [(flag, value) for flag, value in given if isinstance(value, str | int | float)]
     return " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in known)
 
@@ -47,20 +38,21 @@ def asked_sentences(run: StoredRun) -> list[str]:
     if chosen is None:
         return []
     flags = asked_flags(run)
-    return [f"You asked for {flags or repr(chosen.rule)}.", *chosen.told()]
+    return [f"You asked for {flags or repr(chosen.rule)}.", *chosen.lines()]
 
 
 def asked_share(chosen: Chosen, place: int) -> float | None:
     """Return how common the class is where the rule is used; None means as in training."""
-    if chosen.mix is None:
+    if chosen.target_prior is None:
         return None
-    own = chosen.mix[place]
-    return float(own[1] / own.sum() if own.ndim else own / chosen.mix.sum())
+    own = chosen.target_prior[place]
+    return float(own[1] / own.sum() if own.ndim else own / chosen.target_prior.sum())
 
 
 def asked_threshold(chosen: Chosen, place: int, prior: float) -> float | None:
-    """Return the probability from which the rule names a class, where its share is ``prior``; None without a single
-    threshold, as with more than two classes.
+    """Return the probability from which the rule predicts a class where its share is ``prior``.
+
+    None without a single threshold, as with more than two classes.
     """
     policy = chosen.policy
     if policy.thresholds is not None:

@@ -203,7 +203,7 @@ def rows(chosen: Choice) -> list[tuple[str, str, str, str, str]]:
         "cost": ("cost, in false alarms", found.cost),
     }
     return [
-        (name, label, amount(value.value), span(value), span(for_next(value, spreads[name], CASES)))
+        (name, label, amount(value.value), range_text(value), range_text(for_next(value, spreads[name], CASES)))
         for name, (label, value) in named.items()
     ]
 
@@ -216,9 +216,10 @@ def case_spreads(found: Outcome, miss: float) -> dict[str, float]:
     return spreads | {"cost": CASES * math.sqrt(max(miss**2 * missed + alarms - (miss * missed + alarms) ** 2, 0))}
 
 
-def span(estimate: Estimate) -> str:
-    """
-    >>> span(Estimate(20.0, 9.0, 31.4))
+def range_text(estimate: Estimate) -> str:
+    """Return the interval of an estimate as text.
+
+    >>> range_text(Estimate(20.0, 9.0, 31.4))
     '9.0 to 31'
     """
     return f"{amount(estimate.low)} to {amount(estimate.high)}"
@@ -264,7 +265,8 @@ def python(chosen: Choice) -> str:
 
 
 def digits(value: float) -> str:
-    """
+    """Return a number with up to six digits that matter.
+
     >>> digits(0.123456789), digits(0.00002)
     ('0.123457', '0.00002')
     """
@@ -272,7 +274,8 @@ def digits(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """
+    """Return a share in percent, with more digits the smaller it is.
+
     >>> share(0.1234), share(0.00123), share(0.5)
     ('12.3%', '0.12%', '50.0%')
     """
@@ -281,7 +284,8 @@ def share(value: float) -> str:
 
 
 def amount(value: float) -> str:
-    """
+    """Return a number with a decimal, or a large one without.
+
     >>> amount(3.14), amount(1234.5), amount(0)
     ('3.1', '1,235', '0.0')
     """
@@ -289,7 +293,8 @@ def amount(value: float) -> str:
 
 
 def miss_text(miss: float) -> str:
-    """
+    """Return what a miss costs, in false alarms.
+
     >>> miss_text(50), miss_text(1)
     ('50 false alarms', '1 false alarm')
     """

@@ -129,8 +129,9 @@ def group_scatter(
     sizes: Floats | None = None,
     hollow: Any = None,
 ) -> dict[str, list[str]]:
-    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``; return the
-    tooltips of each collection by gid.
+    """Draw a mark for each class, in its group's colour and shape, over its training samples or ``x``.
+
+    Returns the tooltips of each collection by gid.
     """
     across = np.maximum(run.counts, 1).astype(np.float64) if x is None else x
     unfilled = np.zeros(len(y), dtype=bool) if hollow is None else hollow
@@ -152,7 +153,8 @@ def group_scatter(
 
 
 def short(name: str, longest: int = LONGEST) -> str:
-    """
+    """Return a name, cut at the end if it is too long.
+
     >>> short("basal cell carcinoma of the skin", 12)
     'basal cell…'
     """

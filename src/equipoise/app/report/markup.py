@@ -67,7 +67,8 @@ def _environment() -> jinja2.Environment:
 
 
 def percent(share: float | None) -> str:
-    """
+    """Return a share in percent; a dash if it is unknown.
+
     >>> percent(0.1234), percent(float("nan")), percent(-0.01), percent(-0.0001)
     ('12.3%', '–', '−1.0%', '0.0%')
     """
@@ -77,7 +78,8 @@ def percent(share: float | None) -> str:
 
 
 def points(difference: float) -> str:
-    """
+    """Return a difference of shares in percentage points, with its sign.
+
     >>> points(0.0123), points(-0.5), points(0.0)
     ('+1.2', '−50.0', '0.0')
     """
@@ -87,7 +89,8 @@ def points(difference: float) -> str:
 
 
 def number(value: float | None, decimals: int = 2) -> str:
-    """
+    """Return a number with two decimals, or with two digits if it is small; a dash if it is unknown.
+
     >>> number(1.234), number(float("nan")), number(0.00123), number(-2)
     ('1.23', '–', '0.0012', '−2.00')
     """

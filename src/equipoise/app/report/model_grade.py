@@ -24,7 +24,7 @@ ALL, OFTEN = 0.995, 0.3
 
 
 @dataclass(frozen=True)
-class Worth:
+class ModelGrade:
     """The quality of a model on its own: one sentence, and the figures behind it.
 
     ``subject`` is what it was judged by, ``name`` its class if it is one, and ``samples`` its held-out samples.
@@ -81,20 +81,20 @@ def worth(
     *,
     multilabel: bool,
     asked: bool = False,
-) -> Worth:
+) -> ModelGrade:
     """Judge a model by its rare classes, or by all if none is rare or no rare one was tested.
 
     If the user ``asked`` for the rule of the answers, it is not blamed for misses or false alarms.
     """
     noun = "attribute" if multilabel else "class"
     if not found.tested.any():
-        return Worth("unknown", f"Cannot be judged: no {noun} has held-out samples both of it and of others.", [])
+        return ModelGrade("unknown", f"Cannot be judged: no {noun} has held-out samples both of it and of others.", [])
     focus = _focus(found, names, rare, noun)
     if found.mean_auc is not None and focus.ranked and focus.place is None and not focus.rare:
         focus = replace(focus, low=found.mean_auc[0], high=found.mean_auc[1])
     grade, place = _grade(focus), focus.place
     answers = _all_answers(found, multilabel) if place is None else _answers(found, place, names[place], multilabel)
-    return Worth(
+    return ModelGrade(
         grade,
         _headline(focus, grade, asked=asked),
         [*_order(focus), answers, *_unproven(found, names, noun)],

@@ -12,7 +12,7 @@ from equipoise.app.report.sections import confusion, decide, human_review, verdi
 from equipoise.app.report.sections.class_table import ends_by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
 from equipoise.app.stored_run import StoredRun
-from equipoise.evaluation.score_names import SCORE_NAMES, score_at
+from equipoise.evaluation.metrics import SCORE_NAMES, score_at
 
 FORMATS = {
     **dict.fromkeys(("balanced_accuracy", "accuracy", "f1"), "{:.1%}"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from equipoise.app.output_files import refusing
 from equipoise.app.report.markup import render
 from equipoise.app.report.sections import SECTIONS
-from equipoise.app.report.sections.provenance import origin
+from equipoise.app.report.sections.provenance import provenance
 from equipoise.app.run_folder import REMEDY
 from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.errors import InvalidInputError
@@ -46,7 +46,7 @@ def write_page(page: str, path: Path) -> Path:
 def _page(run: StoredRun) -> str:
     sections = [found for section in SECTIONS if (found := section(run)) is not None]
     data = {name: value for section in sections for name, value in section.data.items()}
-    about = origin(run)
+    about = provenance(run)
     subtitle = subtitle_of(run, about["data"], about["method"])
     return render("report.html.j2", title=run.name, subtitle=subtitle, sections=sections, data=data)
 

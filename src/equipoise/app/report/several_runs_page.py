@@ -11,14 +11,14 @@ from equipoise.app.report import drawing
 from equipoise.app.report.markup import percent, points, render
 from equipoise.app.report.run_page import page_path, write_page
 from equipoise.app.report.sections.class_table import MOST_ROWS
-from equipoise.app.report.sections.provenance import origin
+from equipoise.app.report.sections.provenance import provenance
 from equipoise.app.report.sections.verdict import verdict
 from equipoise.app.run_folder import REMEDY
 from equipoise.app.stored_run import StoredRun, read_run
 from equipoise.data.summary import GROUPS, Group
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation.intervals import known_mean
-from equipoise.evaluation.score_names import SCORE_NAMES, score_at
+from equipoise.evaluation.metrics import SCORE_NAMES, score_at
 from equipoise.storage.files import foreign_files
 
 DRAWS = 2000
@@ -108,7 +108,7 @@ def _content(runs: list[StoredRun]) -> dict[str, Any]:
         "classes": _class_rows(runs),
         "names": names,
         "groups_figure": groups_figure(runs, names),
-        "commands": [(name, origin(run)["command"]) for name, run in zip(names, runs, strict=True)],
+        "commands": [(name, provenance(run)["command"]) for name, run in zip(names, runs, strict=True)],
         "data": {},
     }
 
@@ -121,7 +121,7 @@ def _names(runs: list[StoredRun]) -> list[str]:
 
 
 def _run_row(run: StoredRun, name: str, groups: list[Group]) -> dict[str, Any]:
-    about = origin(run)
+    about = provenance(run)
     values: dict[str, Any] = {
         **{score: score_at(run.scores, score) for score in SCORES},
         **{group: _group_recall(run, group) for group in groups},

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equipoise.app.run_folder import new_folder
     from equipoise.app.runs.choose_split import GivenSamples
-    from equipoise.app.runs.run_options import TrainOptions
+    from equipoise.app.runs.run_options import RunOptions
     from equipoise.app.runs.train import RunResult, train_run
     from equipoise.app.runs.trained_run import RunModel
 
-__all__ = ["GivenSamples", "RunModel", "RunResult", "TrainOptions", "new_folder", "train_run"]
+__all__ = ["GivenSamples", "RunModel", "RunOptions", "RunResult", "new_folder", "train_run"]
 
 HOMES = {
     "GivenSamples": "runs.choose_split",
     "RunModel": "runs.trained_run",
     "RunResult": "runs.train",
-    "TrainOptions": "runs.run_options",
+    "RunOptions": "runs.run_options",
     "new_folder": "run_folder",
     "train_run": "runs.train",
 }

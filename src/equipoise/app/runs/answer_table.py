@@ -221,7 +221,7 @@ def rule_of(model: DecidingModel, prior: Prior | None) -> str:
     """Return the rule that decides classes at this prior, as :meth:`RunModel.predict` takes it."""
     chosen = model.chosen
     if chosen is not None and not chosen.policy.as_aimed:
-        at_prior = "natural" if chosen.mix is None else "prior"
+        at_prior = "natural" if chosen.target_prior is None else "prior"
         return chosen.rule.name if chosen.policy.decided_at is None else at_prior
     if prior is not None:
         return "prior"

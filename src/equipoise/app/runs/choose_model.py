@@ -8,7 +8,7 @@ from equipoise.app.run_folder import are_several
 from equipoise.app.runs.choose_split import Targets
 from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor, within_reach
 from equipoise.app.runs.preprocessing import RunInput
-from equipoise.app.runs.run_options import AUTO, NETWORK, TrainOptions
+from equipoise.app.runs.run_options import AUTO, NETWORK, RunOptions
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
@@ -18,7 +18,7 @@ from equipoise.estimators.pickle_free.member_files import check_storable
 from equipoise.estimators.training_options import training_values
 
 
-def own_estimator(options: TrainOptions) -> Any:
+def own_estimator(options: RunOptions) -> Any:
     """Return the estimators of ``--model``, importing the user's own; None for a network and the default.
 
     An unusable one is found before any data are read.
@@ -31,7 +31,7 @@ def own_estimator(options: TrainOptions) -> Any:
     return found
 
 
-def choose_model(options: TrainOptions, prepared: RunInput, targets: Targets) -> tuple[str, str | None]:
+def choose_model(options: RunOptions, prepared: RunInput, targets: Targets) -> tuple[str, str | None]:
     """Return the name of the model to train, and a note if the choice may surprise the user."""
     if prepared.streamed:
         if options.model not in (None, NETWORK):
@@ -69,7 +69,7 @@ def _left_out(targets: Targets) -> str | None:
 
 
 def fit_model(
-    model: Any, options: TrainOptions, prepared: RunInput, rows: Any, train: Samples, *, folder: Path, verbose: int
+    model: Any, options: RunOptions, prepared: RunInput, rows: Any, train: Samples, *, folder: Path, verbose: int
 ) -> Predictor:
     """Train a model.
 

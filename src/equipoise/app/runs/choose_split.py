@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.preprocessing import RunInput
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.data import Samples, open_data
 from equipoise.data.images import duplicate_note
-from equipoise.data.labels import class_indices, label_places
+from equipoise.data.labels import label_places
 from equipoise.data.samples import rows_of
-from equipoise.data.sources import grouped
+from equipoise.data.sources import UNNAMED, grouped
 from equipoise.data.splits import Split, hold_out
-from equipoise.data.tables.streamed_table import StreamedTable
 from equipoise.data.time_order import row_times, split_by_time
 from equipoise.errors import InvalidInputError
+from equipoise.wording import counted
 
 MOST_HELD_OUT = 50_000
 """Rows that are held out of a table that is read in parts: they are in memory."""
@@ -45,8 +45,10 @@ class GivenSamples:
 
 
 class Targets(NamedTuple):
-    """Labels of the training and test samples as indices into ``classes``, −1 if a test sample's class is none of
-    them; or as 0 and 1 for attributes."""
+    """Labels of the training and test samples as indices into ``classes``, or as 0 and 1 for attributes.
+
+    −1 is a test sample whose class is none of them.
+    """
 
     classes: tuple[str, ...]
     train: NDArray[np.int64]
@@ -56,11 +58,9 @@ class Targets(NamedTuple):
     def of(cls, train: Samples, test: Samples) -> "Targets":
         """Encode labels; each different one is written as text once, which takes far less memory."""
         if train.multilabel:
-            names = train.attributes or tuple(map(str, range(train.y.shape[1])))
-            return cls(names, train.y.astype(np.int64), test.y.astype(np.int64))
-        (own, places), (different, others) = class_indices(train.y), class_indices(test.y)
-        classes = tuple(own.astype(str).tolist())
-        return cls(classes, places.astype(np.int64, copy=False), label_places(different.astype(str), classes)[others])
+            return cls(train.class_names, train.y.astype(np.int64), test.y.astype(np.int64))
+        classes, places = train.class_names, train.encoded[1].astype(np.int64, copy=False)
+        return cls(classes, places, label_places(np.array(test.class_names), classes)[test.encoded[1]])
 
     @property
     def several(self) -> bool:
@@ -75,7 +75,7 @@ class Targets(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Division:
+class SplitSamples:
     """Training and test samples.
 
     Args:
@@ -109,27 +109,42 @@ class Division:
         return prepared.training_rows(self.train.x), prepared.rows(self.test.x)
 
 
-def divide(options: TrainOptions, told: RunWatcher, given: GivenSamples | None = None) -> Division:
+def split_samples(options: RunOptions, told: RunWatcher, given: GivenSamples | None = None) -> SplitSamples:
     """Read the data and split them: by official parts, by a separate test set, or by holding out a share."""
     if given is not None:
         rows = Split(np.arange(len(given.train)), [], [])
-        return _without_unseen(Division(given.train, given.test, rows, len(given.train)), told)
+        return _without_unseen(SplitSamples(given.train, given.test, rows, len(given.train)), told)
     samples = _read(options.data, options, told, stream=options.stream)
-    if options.time is not None and isinstance(samples.x, StreamedTable):
+    if options.time is not None and rows_of(samples.x).in_parts:
         raise InvalidInputError("--time sorts all rows, and this table is read in parts; pass --in-memory.")
     times = None if options.time is None else row_times(samples.x, options.time)
     samples = options.columns.of(samples)
     own_test = options.test is not None
-    division = _with_own_test(samples, options, told) if own_test else _parts(samples, options, told, times)
-    division = _without_unseen(division, told)
+    parts = _with_own_test(samples, options, told) if own_test else _parts(samples, options, told, times)
+    parts = _without_unseen(parts, told)
     if samples.partition is None:
-        doubled = duplicate_note(division.train.x, division.test.x)
+        doubled = duplicate_note(parts.train.x, parts.test.x)
         if doubled:
             told.note(doubled)
-    return division
+    _tell_of_shared_groups(parts, told)
+    return parts
 
 
-def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) -> Division:
+def _tell_of_shared_groups(parts: SplitSamples, told: RunWatcher) -> None:
+    """Note the test samples whose group is trained on, which a test set of one's own or an official part may have."""
+    train, test = parts.train.groups, parts.test.groups
+    if train is None or test is None:
+        return
+    named = ~np.char.startswith(test.astype(np.str_), UNNAMED)
+    shared = int((np.isin(test, train) & named).sum())
+    if shared:
+        told.note(
+            f"{shared:,} of {counted(len(test), 'test sample')} belong to groups in the training samples, so the "
+            "scores may be too optimistic; test on other groups."
+        )
+
+
+def _with_own_test(samples: Samples, options: RunOptions, told: RunWatcher) -> SplitSamples:
     rows = np.arange(len(samples))
     if samples.partition is not None:
         rows = np.flatnonzero(samples.partition == "train")
@@ -140,17 +155,15 @@ def _with_own_test(samples: Samples, options: TrainOptions, told: RunWatcher) ->
     test = _with_groups(test, options, told)
     if test.partition is not None and "test" in test.partition:
         test = test.part("test")
-    return Division(train, test, Split(rows, [], []), len(samples))
+    return SplitSamples(train, test, Split(rows, [], []), len(samples))
 
 
-def _with_groups(test: Samples, options: TrainOptions, told: RunWatcher) -> Samples:
+def _with_groups(test: Samples, options: RunOptions, told: RunWatcher) -> Samples:
     """Read the groups of a test table, to keep together when it is divided for calibration; the column is optional."""
     if options.group is None or test.groups is not None:
         return test
-    if options.group not in map(str, getattr(test.x, "columns", ())):
-        told.note(
-            f"{options.test} has no column {options.group!r}: its samples are calibrated on as if each stood alone."
-        )
+    if options.group not in test.columns:
+        told.note(f"{options.test} has no column {options.group!r}; calibration treats its samples as independent.")
         return test
     found = grouped(test, options.group)
     for sentence in found.notes[len(test.notes) :]:
@@ -159,8 +172,8 @@ def _with_groups(test: Samples, options: TrainOptions, told: RunWatcher) -> Samp
 
 
 def _parts(
-    samples: Samples, options: TrainOptions, told: RunWatcher, times: NDArray[np.float64] | None = None
-) -> Division:
+    samples: Samples, options: RunOptions, told: RunWatcher, times: NDArray[np.float64] | None = None
+) -> SplitSamples:
     if times is not None:
         train, test = split_by_time(times, options.test_share)
         told.note(
@@ -169,9 +182,9 @@ def _parts(
         split = Split(train, [], test)
     elif samples.partition is None:
         share = options.test_share
-        if isinstance(samples.x, StreamedTable):
+        if rows_of(samples.x).in_parts:
             share = min(share, MOST_HELD_OUT / len(samples))
-        train, test = hold_out(samples.y, share, seed=options.seed, groups=samples.groups)
+        train, test = hold_out(samples.encoded[1], share, seed=options.seed, groups=samples.groups)
         split = Split(train, [], test)
     else:
         parts = {part: np.flatnonzero(samples.partition == part) for part in ("train", "val", "test")}
@@ -179,44 +192,44 @@ def _parts(
             told.note("this data set has no official test part; the scores are those of the validation part.")
             parts["val"], parts["test"] = parts["test"], parts["val"]
         elif len(parts["val"]):
-            told.note(f"the official validation part, {len(parts['val'])} samples, is left aside.")
+            told.note(f"the official validation part, {len(parts['val'])} samples, is not used.")
         split = Split(**parts)
     if len(split.train) == 0 or len(split.test) == 0:
         raise InvalidInputError(
             f"there must be samples to train on and samples to score on, got {len(split.train)} and "
-            f"{len(split.test)}; a share is held out of classes with three samples or more: collect more, or give "
-            "--test."
+            f"{len(split.test)}; only classes with three samples or more have some held out: collect more, or "
+            "give --test."
         )
-    if isinstance(samples.x, StreamedTable):
+    if rows_of(samples.x).in_parts:
         tested = samples.take(split.test)
         tested = replace(tested, x=tested.x.frame())
         told.note(f"the table is read in parts; {len(tested):,} rows are held out, and the others stay on disk.")
-        return Division(samples.take(split.train), tested, Split([], [], split.test), len(samples))
+        return SplitSamples(samples.take(split.train), tested, Split([], [], split.test), len(samples))
     whole = samples if rows_of(samples.x).from_files else None  # keeping a table would waste memory
-    return Division(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
+    return SplitSamples(samples.take(split.train), samples.take(split.test), split, len(samples), whole)
 
 
-def _without_unseen(division: Division, told: RunWatcher) -> Division:
+def _without_unseen(parts: SplitSamples, told: RunWatcher) -> SplitSamples:
     """Leave out test samples of classes without training samples: no model can find them."""
-    train, test = division.train, division.test
+    train, test = parts.train, parts.test
     if train.multilabel != test.multilabel:
         raise InvalidInputError("training and test samples must both have one label each, or both several.")
     if train.multilabel:
-        return division
-    seen = division.targets.test >= 0
+        return parts
+    seen = parts.targets.test >= 0
     if seen.all():
-        return division
+        return parts
     if not seen.any():
         raise InvalidInputError("no test sample has a class of the training samples; check the labels of both.")
     names = ", ".join(map(repr, sorted(set(test.y[~seen].astype(str).tolist()))[:5]))
     told.note(f"{int((~seen).sum())} test samples of classes without a training sample are left out: {names}.")
-    kept, split = np.flatnonzero(seen), division.split
+    kept, split = np.flatnonzero(seen), parts.split
     own = Split(split.train, split.val, split.test[kept]) if len(split.test) else split
-    return replace(division, test=test.take(kept), split=own)
+    return replace(parts, test=test.take(kept), split=own)
 
 
 def _read(
-    source: str, options: TrainOptions, told: RunWatcher, *, size: tuple[int, int] | None = None, **how: Any
+    source: str, options: RunOptions, told: RunWatcher, *, size: tuple[int, int] | None = None, **how: Any
 ) -> Samples:
     where: dict[str, Any] = {name: getattr(options, name) for name in ("target", "labels", "group")}
     samples = open_data(source, **where, size=size or options.size, progress=told.progress, **how)

@@ -119,8 +119,10 @@ class Decision:
         uncertainty: NDArray[np.float64],
         rule: DecisionRule | None = None,
     ) -> "Decision":
-        """Build a decision from what :meth:`BalancedClassifier.from_predictions` fitted, and the labelled rows'
-        uncertainty, (rows,)."""
+        """Build a decision from what :meth:`BalancedClassifier.from_predictions` fitted.
+
+        ``uncertainty`` is that of the labelled rows, (rows,).
+        """
         steps = np.quantile(uncertainty, np.arange(STEPS + 1) / STEPS, method="inverted_cdf")
         calibrated, chosen = fitted.calibrated_, None
         if rule is not None:
@@ -133,8 +135,10 @@ class Decision:
         return self.blend.logits(torch.from_numpy(probabilities)[None])
 
     def predictions(self, probabilities: NDArray[np.float64], prior: ArrayLike | None = None) -> Predictions:
-        """Return the answers: by the rule, or the most probable class at a class prior; the uncertainty is the variance
-        of the decided label, Σ p(1 − p)."""
+        """Return the answers: by the rule, or the most probable class at a class prior.
+
+        The uncertainty is the variance of the decided label, Σ p(1 − p).
+        """
         logits, calibrated = self.logits(probabilities), self.calibrated
         p: Any = calibrated.probabilities(logits, prior).numpy()
         at_prior = calibrated.decision(logits, prior).softmax(-1)
@@ -216,7 +220,7 @@ def _check(record: DecisionRecord, path: Path) -> None:
             f"{path} must name every class once, and a column of its own for all or all but one; {REMEDY}."
         )
     if not abs(sum(record.prior) - 1) < 1e-6 or sorted(record.uncertainty) != record.uncertainty:
-        raise InvalidInputError(f"{path} holds a prior or uncertainties that cannot be; {REMEDY}.")
+        raise InvalidInputError(f"{path} holds an impossible prior or impossible uncertainties; {REMEDY}.")
 
 
 def _calibrated(record: DecisionRecord, path: Path) -> Calibrated:
@@ -233,7 +237,7 @@ def _calibrated(record: DecisionRecord, path: Path) -> Calibrated:
             | {name: torch.from_numpy(values) for name, values in arrays.items()},
         )
     except InvalidInputError as error:
-        raise InvalidInputError(f"{path} holds a class prior or scores that cannot be; {REMEDY}.") from error
+        raise InvalidInputError(f"{path} holds an impossible class prior or impossible scores; {REMEDY}.") from error
 
 
 def _tensor(values: list[float]) -> Tensor:

@@ -11,7 +11,7 @@ from sklearn.metrics import recall_score
 from sklearn.model_selection import train_test_split
 
 from equipoise.app.runs.choose_split import GivenSamples
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.app.runs.train import RunResult, train_run
 from equipoise.data.imbalance import step
 from equipoise.data.samples import Samples
@@ -48,6 +48,6 @@ def run_demo(
     softmax.fit(given.train.x.to_numpy(), given.train.y)
     recall = recall_score(given.test.y, softmax.predict(given.test.x.to_numpy()), average=None)
     announce(EQUIPOISE)
-    options = TrainOptions("demo", model="network", seed=seed)
+    options = RunOptions("demo", model="network", seed=seed)
     result = train_run(options, folder, command=f"equipoise demo --seed {seed}", given=given)
     return result, np.asarray(recall), np.bincount(given.train.y)

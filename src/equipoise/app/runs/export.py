@@ -15,11 +15,11 @@ from torch import nn
 
 from equipoise import __version__
 from equipoise.app.output_files import check_free, write_file
-from equipoise.app.runs.blend_graph import blend_graph
-from equipoise.app.runs.graph_builder import OPSET
+from equipoise.app.runs.blend_to_onnx import blend_graph
+from equipoise.app.runs.onnx_graph import OPSET
 from equipoise.app.runs.trained_run import RunModel
-from equipoise.decisions.network_prediction import Prediction, PredictionModule
 from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.estimators.network_prediction import Prediction, PredictionModule
 from equipoise.tensor_checks import not_finite
 
 TOLERANCE = 1e-4
@@ -29,13 +29,13 @@ MEANING = {
     "probabilities": "of the classes in order, calibrated for the class prior in prior; of a 1 where a "
     "sample has several labels",
     "uncertainty": "variance of the predicted label in closed form, for dropout on the last features",
-    "predicted": "index of the class that is most probable if they are as common as decided_at says; 0 and 1 where a "
-    "sample has several labels",
+    "predicted": "index of the most probable class at the class prior in decided_at; with several labels, 0 or 1 for "
+    "each",
 }
 
 OF_BLEND = "variance of the predicted label"
 OF_RULE = (
-    "index of the class that the rule in decision names, by its thresholds; 0 and 1 where a sample has several labels"
+    "index of the class that the rule in decision predicts, by its thresholds; with several labels, 0 or 1 for each"
 )
 
 
@@ -108,8 +108,8 @@ def metadata(model: RunModel) -> dict[str, str]:
             "channels": channels,
             "size": [height, width],
             "fit": "crop",
-            "resize": "turned as EXIF says, transparency on white; the shorter side to size by Pillow's BILINEAR "
-            "(which averages when it shrinks), then the middle cut out",
+            "resize": "rotated by EXIF, transparency on white; the shorter side resized to size by Pillow's BILINEAR "
+            "(which averages when it shrinks), then cropped at the centre",
             "mean": first.mean.flatten().tolist(),
             "std": first.std.flatten().tolist(),
         }

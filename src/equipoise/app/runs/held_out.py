@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from equipoise.app.runs.choose_split import Division
+from equipoise.app.runs.choose_split import SplitSamples
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import HeldOut, Trust
 from equipoise.calibration.held_out_calibration import HeldOutCalibration
@@ -31,7 +31,7 @@ class HeldOutResult:
 
 
 def predict_held_out(
-    model: RunModel, division: Division, inputs: Any, *, softmax: Path, seed: int, rule: DecisionRule | None = None
+    model: RunModel, parts: SplitSamples, inputs: Any, *, softmax: Path, seed: int, rule: DecisionRule | None = None
 ) -> HeldOutResult:
     """Predict the test samples by a calibration that has not seen them.
 
@@ -40,10 +40,10 @@ def predict_held_out(
         softmax: weights at the end of a network's softmax stage; the file is optional.
         rule: the rule that answers; None is the default.
     """
-    labels, counts = division.targets.test, division.targets.counts
+    labels, counts = parts.targets.test, parts.targets.counts
     first = model.predict_rows(inputs)
     check_finite(first.finite)
-    found = model.predictor.calibrate(first.logits, labels, groups=division.test.groups, seed=seed)
+    found = model.predictor.calibrate(first.logits, labels, groups=parts.test.groups, seed=seed)
     uncertainty = first.uncertainty
     if found.source == "held_out":  # by the calibration that made each part's predictions; the network runs once more
         for own, calibrated in found.parts:
@@ -61,7 +61,7 @@ def predict_held_out(
     if before is not None:
         old = model.scores(before.probabilities, before.predicted, labels, counts, intervals=False)
     early = None if before is None else before.predicted
-    held = HeldOut(found.probabilities, labels, predicted, uncertainty, division.test_rows, early, trust)
+    held = HeldOut(found.probabilities, labels, predicted, uncertainty, parts.test_rows, early, trust)
     scores = model.scores(held.probabilities, held.predicted, labels, counts)
     return HeldOutResult(held, found, scores, old, chosen)
 
@@ -83,5 +83,5 @@ def _by_rule(
             if len(others):
                 one = chosen.rule.choose(model.situation(Evidence.of(found.probabilities[others], labels[others])))
         rows = Evidence(found.probabilities[own], np.zeros_like(labels[own]), np.ones(len(own)))
-        answers[own] = one.policy.places(model.situation(rows).at(None, one.mix).probabilities)
+        answers[own] = one.policy.places(model.situation(rows).at(None, one.target_prior).probabilities)
     return answers

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.app.run_folder import finished_record
-from equipoise.app.stored_arrays import JudgedLabels, read_labels
+from equipoise.app.stored_arrays import JudgedLabels, read_judged_labels
 from equipoise.app.stored_run import StoredRun, read_run
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ FALSE_ALARMS = "seldom missed, mostly false alarms"
 
 @dataclass(frozen=True)
 class ClassAdvice:
-    """Advice on a class or an attribute: training samples, the share of ``tested`` ones that was missed and the class
-    they were mostly mistaken for, and how many of its labels are suspected. None is unknown.
+    """Advice on a class or an attribute; None is unknown.
+
+    Its training samples, the share of ``tested`` ones that was missed, the class they were mostly mistaken for, and how
+    many of its labels are suspected.
     """
 
     name: str
@@ -82,7 +84,7 @@ def inspect_run(folder: str | Path) -> Inspection:
     folder = Path(folder)
     finished_record(folder)
     record = read_run(folder)
-    judged = read_labels(folder, len(record.classes), multilabel=record.multilabel)
+    judged = read_judged_labels(folder, len(record.classes), multilabel=record.multilabel)
     return Inspection(_advice(record, judged), ranking(judged, record.classes), judged.labels.size, record.multilabel)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.app.run_folder import Gallery, GalleryItem, SpeakingWords
-from equipoise.app.runs.choose_split import Division
+from equipoise.app.runs.choose_split import SplitSamples
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import HeldOut, JudgedLabels
 from equipoise.data.data_frames import as_table
@@ -23,7 +23,7 @@ MOST_CLASSES, MOST_WORDS = 100, 12
 """Most classes whose words are stored, and words of each."""
 
 
-def gallery(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> Gallery:
+def choose_samples(model: RunModel, x: Any, held: HeldOut, *, pictures: NDArray[np.uint8] | None = None) -> Gallery:
     """Choose the samples of ``gallery.json`` from x, as it was read, with ``pictures`` if x is a table of some."""
     found, wrong = held.probabilities.astype(np.float64), held.labels != held.predicted
     if model.multilabel:  # all labels together, as if independent
@@ -73,7 +73,7 @@ def speaking_words(model: RunModel) -> list[SpeakingWords]:
 
 def _text_columns(model: RunModel) -> list[Any]:
     encoder = model.input.encoder
-    return [] if encoder is None else [column for column in encoder.columns_ if column.kind == "text"]
+    return [] if encoder is None else [column for column in encoder.columns_ if column.text or column.sentences]
 
 
 def _text(value: Any) -> str:
@@ -114,17 +114,17 @@ def thumbnail(pixels: NDArray[np.uint8] | None) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def judge_labels(model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path) -> JudgedLabels:
+def judge_labels(model: RunModel, parts: SplitSamples, rows: Any, tested: Any, softmax: Path) -> JudgedLabels:
     """Judge the labels of all samples.
 
     Args:
         rows, tested: training and test samples as the model takes them.
         softmax: weights at the end of a network's softmax stage; the file is optional.
     """
-    targets, named = division.targets, (rows_of(division.train.x).names, rows_of(division.test.x).names)
+    targets, named = parts.targets, (rows_of(parts.train.x).names, rows_of(parts.test.x).names)
     files = [encodable(name).replace("\0", "") for names in named for name in names or ()]
     return JudgedLabels(
-        rows=np.concatenate((division.split.train, division.test_rows)).astype(np.int64),
+        rows=np.concatenate((parts.split.train, parts.test_rows)).astype(np.int64),
         test=np.repeat((False, True), (len(targets.train), len(targets.test))),
         labels=np.concatenate((targets.train, targets.test)),
         doubt=model.predictor.label_doubt(rows, tested, targets, softmax),

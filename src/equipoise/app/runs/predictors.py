@@ -16,11 +16,11 @@ from equipoise.app.run_folder import BlendPart
 from equipoise.app.runs.choose_split import Targets
 from equipoise.calibration.calibrated_probabilities import Calibrated
 from equipoise.calibration.held_out_calibration import HeldOutCalibration, calibrate_held_out, score_held_out
-from equipoise.decisions.network_prediction import PredictionModule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.families import family_label
 from equipoise.estimators.network import UncertaintyBalancedClassifier
+from equipoise.estimators.network_prediction import PredictionModule
 from equipoise.evaluation.label_quality import LabelDoubt, LabelJudge, class_sizes, doubt_of_probabilities
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import new_tensor
@@ -199,7 +199,7 @@ Predictor = NetworkPredictor | BlendPredictor
 
 def within_reach(rows: NDArray[Any]) -> NDArray[np.float64]:
     """Return rows in double precision, with values that trees can compare."""
-    return np.clip(np.asarray(rows, dtype=np.float64), -LARGEST, LARGEST)
+    return np.clip(np.asanyarray(rows, dtype=np.float64), -LARGEST, LARGEST)
 
 
 def _family(members: list[Any]) -> str:

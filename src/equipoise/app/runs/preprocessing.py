@@ -12,16 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from equipoise.app.run_folder import BackboneRecord, InputRecord
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.data.encoder import TableEncoder
-from equipoise.data.samples import Progress, rows_of
-from equipoise.data.tables.streamed_table import EncodedStream, StreamedTable
+from equipoise.data.samples import Progress, column_names, rows_of
+from equipoise.data.tables.streamed_table import EncodedStream
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.network_files import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.models.backbones import has_weights
-from equipoise.models.other_libraries import check_config
 from equipoise.models.picture_features import PictureFeatures, installed_pictures
+from equipoise.models.timm_and_hugging_face import check_config
 from equipoise.storage.files import write_atomically
 from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
@@ -157,29 +157,30 @@ def make_input(
     y: NDArray[Any] | None = None,
     groups: Any = None,
     *,
-    options: TrainOptions,
+    options: RunOptions,
     progress: Progress | None = None,
 ) -> RunInput:
-    """Choose the preprocessing for the training rows x: a data frame or a matrix, or images; free text is learnt by the
-    labels y, if they are given.
+    """Choose the preprocessing for the training rows x: a data frame or a matrix, or images.
+
+    Free text is learnt by the labels y, if they are given.
     """
     if x.ndim == 2:
         for name in ("backbone", "weights", "size"):
             if getattr(options, name) is not None:
                 raise InvalidInputError(f"--{name} is for images, and {options.data} is a table; leave it out.")
-        kinds = options.columns.kinds([str(name) for name in getattr(x, "columns", ())])
+        kinds = options.columns.kinds(column_names(x))
         encoder = TableEncoder(
             kinds=kinds or None, text_encoder=options.text_encoder, pictures=installed_pictures(progress)
         )
         encoder.progress = progress
-        if isinstance(x, StreamedTable):
-            frame, places = x.sample
-            return TableInput(encoder.fit(frame, None if y is None else y[places]), streamed=True)
-        return TableInput(encoder.fit(x, y), y, groups)
+        rows = rows_of(x)
+        frame, places = rows.sample
+        encoder.fit(frame, None if y is None else y[places])
+        return TableInput(encoder, streamed=True) if rows.in_parts else TableInput(encoder, y, groups)
     return _image_input(options, x, progress)
 
 
-def _image_input(options: TrainOptions, images: Any, progress: Progress | None) -> RunInput:
+def _image_input(options: RunOptions, images: Any, progress: Progress | None) -> RunInput:
     """Build the backbone that the options ask for, or one that suits images (images, channels, height, width).
 
     Pretrained weights stay frozen unless the options say to fine-tune them.
@@ -207,7 +208,7 @@ def _image_input(options: TrainOptions, images: Any, progress: Progress | None) 
     return found
 
 
-def _backbone_name(options: TrainOptions, channels: int, side: int) -> tuple[str, list[str]]:
+def _backbone_name(options: RunOptions, channels: int, side: int) -> tuple[str, list[str]]:
     if options.backbone is not None:
         return options.backbone, []
     if options.weights is not None:
@@ -218,8 +219,9 @@ def _backbone_name(options: TrainOptions, channels: int, side: int) -> tuple[str
 
 
 def load_input(known: InputRecord | None, folder: Path, columns: int, network: SavedModel | None) -> RunInput:
-    """Build the input that a run's record describes, checked against a network, or a model of another kind, which takes
-    so many columns and no images.
+    """Build the input that a run's record describes.
+
+    It is checked against its network, or against a model of another kind, which takes this many columns and no images.
     """
     if known is not None and known.kind == "table":
         encoder = TableEncoder.from_json(known.encoder)

@@ -5,17 +5,14 @@ import sys
 import types
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from equipoise.app.runs.decision_option import read_decision
+from equipoise.app.decision_options import DecisionOptions
 from equipoise.data.columns.chosen_columns import ChosenColumns
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.training_options import TrainingOptions
-from equipoise.family_names import HUGGING_FACE, TIMM, backbone_names, model_names
-from equipoise.options import check_options, declared, documented, option
-
-if TYPE_CHECKING:
-    from equipoise.decisions import DecisionRule
+from equipoise.options import check_options, documented, flag_of, option
+from equipoise.registry_names import HUGGING_FACE, TIMM, backbone_names, model_names
 
 OUT = "out"
 """The one key besides the options: the run's folder."""
@@ -31,17 +28,17 @@ NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or f
 
 @documented
 @dataclass
-class TrainOptions(TrainingOptions):
+class RunOptions(TrainingOptions, DecisionOptions):
     """All options of ``equipoise train``, as plain values that ``run.json`` stores unchanged.
 
     Args:
 
-    >>> TrainOptions("patients.csv", target="died", seed=1).as_dict()["method"]
+    >>> RunOptions("patients.csv", target="died", seed=1).as_dict()["method"]
     'uncertainty_margin'
     """
 
     data: str = option(
-        MISSING, "A table (CSV, Excel, JSON lines, Parquet, npz), an image folder or archive, or a set's name."
+        MISSING, "A table (CSV, Excel, JSON lines, Parquet, npz), an image folder or archive, or a data set's name."
     )
     stream: bool | None = option(
         None,
@@ -107,40 +104,12 @@ class TrainOptions(TrainingOptions):
     augment: bool = option(
         True, "Vary images at random while training.", detail="Crop and colour, and a flip of colour images."
     )
-    cost: str | None = option(
-        None,
-        "Decide by what mistakes cost: miss:CLASS=50, alarm:CLASS=1, or a .csv matrix.",
-        detail="Separate several by commas. The matrix has true classes in rows and predicted ones in columns.",
-        metavar="<costs>",
-    )
-    recall: str | None = option(
-        None,
-        "Find at least this share of a class: CLASS=0.95.",
-        detail="With 95 % confidence. Separate several by commas; the first takes precedence.",
-        metavar="<class=share>",
-    )
-    precision_floor: str | None = option(
-        None,
-        "Be right in at least this share of the predictions of a class: CLASS=0.5.",
-        flags=("--precision",),
-        metavar="<class=share>",
-    )
-    review: str | None = option(None, "Flag as many cases as you can review: 40/1000.", metavar="<cases/of>")
-    f_score: float | None = option(
-        None, "Maximise this F score; 2 weighs recall twice as much as precision.", above=0, metavar="<beta>"
-    )
-    prior: str | None = option(
-        None,
-        "Class prior where the model will be used, for the decision: CLASS=0.001.",
-        detail="Classes that are not named share the rest as in training. Without another rule, the answer is the most "
-        "probable class at that prior.",
-        metavar="<class=share>",
-    )
-    seed: int = option(0, "The split and every other random choice.", least=0, most=2**32 - 1, whole=True)
+    seed: int = option(0, "Seed of the split and of every other random choice.", least=0, most=2**32 - 1, whole=True)
 
     def __post_init__(self) -> None:
         """Raise an error for options that would otherwise fail only after the data are read, or never."""
-        check_options(self, called=flag_of)
+        flags = {each.name: flag_of(each) for each in fields(self)}
+        check_options(self, called=flags.__getitem__)
         foreign = self.backbone is None or self.backbone.startswith((TIMM, HUGGING_FACE))
         if not foreign and self.backbone not in backbone_names():
             names = ", ".join(backbone_names())
@@ -159,26 +128,10 @@ class TrainOptions(TrainingOptions):
     def of_network(self) -> list[str]:
         """The network's options that differ from their defaults, as flags.
 
-        >>> TrainOptions("patients.csv", epochs=5).of_network
+        >>> RunOptions("patients.csv", epochs=5).of_network
         ['--epochs']
         """
-        changed = [each.name for each in fields(TrainingOptions) if getattr(self, each.name) != each.default]
-        return [flag_of(name) for name in changed]
-
-    def decision(self) -> "DecisionRule | None":
-        """Return the rule that these options ask for; None for the default.
-
-        >>> TrainOptions("payments.csv", recall="fraud=0.95").decision()
-        RecallAtLeast(floors={'fraud': 0.95})
-        """
-        return read_decision(
-            cost=self.cost,
-            recall=self.recall,
-            precision=self.precision_floor,
-            review=self.review,
-            f_score=self.f_score,
-            prior=self.prior,
-        )
+        return [flag_of(each) for each in fields(TrainingOptions) if getattr(self, each.name) != each.default]
 
     def _check_model(self) -> None:
         if self.model is None or self.model == NETWORK:
@@ -195,7 +148,7 @@ class TrainOptions(TrainingOptions):
     def columns(self) -> ChosenColumns:
         """The user's choices for a table's columns.
 
-        >>> TrainOptions("churn.csv", drop="closed_on").columns.left(["age", "closed_on"])
+        >>> RunOptions("churn.csv", drop="closed_on").columns.left(["age", "closed_on"])
         ['age']
         """
         return ChosenColumns(self.drop, self.keep, self.kind, self.id)
@@ -205,26 +158,16 @@ class TrainOptions(TrainingOptions):
         return asdict(self)
 
 
-def flag_of(name: str) -> str:
-    """Return an option's flag.
-
-    >>> flag_of("test_share"), flag_of("precision")
-    ('--test-share', '--mixed-precision')
-    """
-    field = next(each for each in fields(TrainOptions) if each.name == name)
-    return declared(field).flags[0].split("/")[0] if declared(field).flags else f"--{name.replace('_', '-')}"
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """Read options by name, each checked for type; dashes in names count as underscores."""
     from equipoise.app.run_folder import EARLIER
 
-    content, known = _content(path), {field.name for field in fields(TrainOptions)}
+    content, known = _content(path), {field.name for field in fields(RunOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
         content = EARLIER | content["options"]
     else:
         known |= {OUT}  # a run's record names no folder, and a stranger's must not
-    types_of = get_type_hints(TrainOptions) | {OUT: str}
+    types_of = get_type_hints(RunOptions) | {OUT: str}
     found: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")

@@ -24,19 +24,19 @@ from equipoise.app.run_folder import (
 )
 from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs.choose_model import choose_model, fit_model, own_estimator
-from equipoise.app.runs.choose_split import Division, GivenSamples, divide
+from equipoise.app.runs.choose_split import GivenSamples, SplitSamples, split_samples
 from equipoise.app.runs.held_out import HeldOutResult, predict_held_out
-from equipoise.app.runs.notable_samples import gallery, judge_labels
+from equipoise.app.runs.notable_samples import choose_samples, judge_labels
 from equipoise.app.runs.preprocessing import RunInput, make_input
-from equipoise.app.runs.run_options import TrainOptions
+from equipoise.app.runs.run_options import RunOptions
 from equipoise.app.runs.trained_run import RunModel
 from equipoise.app.stored_arrays import JudgedLabels
 from equipoise.data.leaks import leak_notes
 from equipoise.data.profile import profile_sample
+from equipoise.data.samples import rows_of
 from equipoise.data.splits import save_split
 from equipoise.data.summary import summarize
-from equipoise.data.tables.streamed_table import StreamedTable
-from equipoise.data.time_order import ordering_column
+from equipoise.data.time_order import order_note
 from equipoise.decisions import Chosen, DecisionRule
 from equipoise.errors import EquipoiseError, OtherProcessesWarning, ShortTrainingWarning
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier
@@ -76,7 +76,7 @@ class RunResult:
 
 
 def train_run(
-    options: TrainOptions,
+    options: RunOptions,
     folder: str | Path,
     *,
     resume: bool = False,
@@ -102,28 +102,28 @@ def train_run(
     folder, said, own = Path(folder), len(told.notes), own_estimator(options)
     record = open_folder(folder, options.as_dict(), resume=resume or is_restarted())
     wait_for_all()  # a later process would find what an earlier one began, and refuse the folder
-    division = divide(options, told, given)
-    rule = _checked_rule(options, division)
-    prepared, name = _prepare(options, division, told)
+    parts = split_samples(options, told, given)
+    rule = _checked_rule(options, parts)
+    prepared, name = _prepare(options, parts, told)
     if is_main():
         write_json(folder / RECORD, structs.replace(record, command=record.command or command))
-        save_split(division.split, folder / SPLIT, samples=division.total)
-    rows, tested = division.rows(prepared)  # both before training: problems with either show at once
+        save_split(parts.split, folder / SPLIT, samples=parts.total)
+    rows, tested = parts.rows(prepared)  # both before training: problems with either show at once
     begun = time.perf_counter()
     with _noted(told):
         chosen = name if own is None else own
-        predictor = fit_model(chosen, options, prepared, rows, division.train, folder=folder, verbose=verbose)
+        predictor = fit_model(chosen, options, prepared, rows, parts.train, folder=folder, verbose=verbose)
     fitted = time.perf_counter() - begun
-    model = RunModel.of(prepared, predictor, division.train.attributes)
-    found = predict_held_out(model, division, tested, softmax=folder / SOFTMAX, seed=options.seed, rule=rule)
+    model = RunModel.of(prepared, predictor, parts.train.attributes)
+    found = predict_held_out(model, parts, tested, softmax=folder / SOFTMAX, seed=options.seed, rule=rule)
     estimator = _decided(model, found, rule)
     seconds = all_seconds(time.perf_counter() - started, fitted, estimator.history_.get("epochs"))
-    learnt = _learnt(model, division, found, round(seconds, 3))
+    learnt = _learnt(model, parts, found, round(seconds, 3))
     if is_main():
         if found.calibration.note is not None:
             told.note(found.calibration.note)
-        judged = _judged(model, division, rows, tested, folder / SOFTMAX, told)
-        samples = gallery(model, division.test.x, found.held, pictures=given.pictures if given else None)
+        judged = _judged(model, parts, rows, tested, folder / SOFTMAX, told)
+        samples = choose_samples(model, parts.test.x, found.held, pictures=given.pictures if given else None)
         learnt |= {"notes": told.notes[said:], "input": prepared.save(folder)}
         _write_run(folder, learnt, found, judged, samples, estimator)
     each = {name: learnt[name] for name in ("classes", "class_uncertainty", "margins", "seconds")}
@@ -131,13 +131,13 @@ def train_run(
     return RunResult(folder, model=estimator, report=folder / REPORT, **each)
 
 
-def _prepare(options: TrainOptions, division: Division, told: RunWatcher) -> tuple[RunInput, str]:
+def _prepare(options: RunOptions, parts: SplitSamples, told: RunWatcher) -> tuple[RunInput, str]:
     """Choose preprocessing and model, and report the data and the choice."""
-    train = division.train
-    told.summary(summarize(train.y, names=train.attributes or None), train=len(train), test=len(division.test))
+    train = parts.train
+    told.summary(summarize(train.encoded[1], names=train.class_names), train=len(train), test=len(parts.test))
     prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
-    name, why = choose_model(options, prepared, division.targets)
-    _tell_of_columns(told, options, division, prepared)
+    name, why = choose_model(options, prepared, parts.targets)
+    _tell_of_columns(told, options, parts, prepared)
     for sentence in [*prepared.notes, *([] if why is None else [why])]:
         told.note(sentence)
     return prepared, name
@@ -151,14 +151,14 @@ def _decided(model: RunModel, found: HeldOutResult, rule: DecisionRule | None) -
     return estimator
 
 
-def _learnt(model: RunModel, division: Division, found: HeldOutResult, seconds: float) -> dict[str, Any]:
+def _learnt(model: RunModel, parts: SplitSamples, found: HeldOutResult, seconds: float) -> dict[str, Any]:
     """Return the fields of ``run.json`` that describe the trained model."""
     estimator = model.predictor.estimator
     uncertainty = estimator.class_uncertainty_
     return {
         "classes": list(model.classes),
-        "attributes": list(division.train.attributes),
-        "train_counts": division.targets.counts,
+        "attributes": list(parts.train.attributes),
+        "train_counts": parts.targets.counts,
         "class_uncertainty": _each_class(uncertainty),
         "margins": None if uncertainty is None else _each_class(estimator.margins_),
         "blend": model.predictor.blend,
@@ -192,20 +192,20 @@ def _write_run(
     write_report(folder)
 
 
-def _tell_of_columns(told: RunWatcher, options: TrainOptions, division: Division, prepared: RunInput) -> None:
+def _tell_of_columns(told: RunWatcher, options: RunOptions, parts: SplitSamples, prepared: RunInput) -> None:
     """Show what the columns of a table hold, and note anything suspicious."""
-    train, encoder = division.train, prepared.encoder
+    train, encoder = parts.train, prepared.encoder
     if encoder is None:
         return
-    if isinstance(train.x, StreamedTable):
-        frame, places = train.x.sample
+    if rows_of(train.x).in_parts:
+        frame, places = rows_of(train.x).sample
         train = replace(train, x=frame, y=train.y[places])
-    told.columns(profile_sample(train.x, train.y, encoder.guesses_))
-    for sentence in leak_notes(train, division.test):
+    told.columns(profile_sample(train.x, train.encoded[1], encoder.guesses_))
+    for sentence in leak_notes(train, parts.test):
         told.note(sentence)
-    dated = ordering_column(train.x, encoder.columns_) if hasattr(train.x, "columns") else None
-    if dated is not None and options.time is None and options.test is None:
-        told.note(f"the rows are in the order of {dated!r}; --time {dated} would test on the latest ones.")
+    ordered = order_note(train.x, encoder.time_columns) if options.time is None and options.test is None else None
+    if ordered is not None:
+        told.note(ordered)
 
 
 def wait_for_all() -> None:
@@ -218,9 +218,9 @@ def wait_for_all() -> None:
     make_accelerator(Settings(epochs=1, batch_size=1), None, None).wait_for_everyone()
 
 
-def _checked_rule(options: TrainOptions, division: Division) -> DecisionRule | None:
+def _checked_rule(options: RunOptions, parts: SplitSamples) -> DecisionRule | None:
     """Return the rule that answers; refuse an unknown class before training."""
-    rule, targets = options.decision(), division.targets
+    rule, targets = options.decision(), parts.targets
     if rule is not None:
         rule.check(list(targets.classes), several=targets.several)
     return rule
@@ -245,16 +245,16 @@ def _noted(told: RunWatcher) -> Iterator[None]:
 
 
 def _judged(
-    model: RunModel, division: Division, rows: Any, tested: Any, softmax: Path, told: RunWatcher
+    model: RunModel, parts: SplitSamples, rows: Any, tested: Any, softmax: Path, told: RunWatcher
 ) -> JudgedLabels | None:
     """Judge the labels; return None with a note if that fails, so that a trained model is not lost."""
-    if isinstance(division.train.x, StreamedTable):
+    if rows_of(parts.train.x).in_parts:
         told.note(
             "the labels of a table that is read in parts are not judged; `equipoise inspect` has nothing to show."
         )
         return None
     try:
-        return judge_labels(model, division, rows, tested, softmax)
+        return judge_labels(model, parts, rows, tested, softmax)
     except (MemoryError, RuntimeError, np.linalg.LinAlgError, EquipoiseError) as error:  # RuntimeError: torch's memory
         said = "out of memory" if isinstance(error, MemoryError) else str(error).partition("\n")[0].rstrip(".")
         told.note(f"the labels could not be judged ({said}); `equipoise inspect` has nothing to show of this run.")

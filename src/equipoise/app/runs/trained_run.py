@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from equipoise.app.decision_options import read_prior
 from equipoise.app.run_folder import RunRecord, finished_record
-from equipoise.app.runs.decision_option import read_prior
 from equipoise.app.runs.predictors import BlendPredictor, NetworkPredictor, Predictor
 from equipoise.app.runs.preprocessing import RunInput, load_input
 from equipoise.calibration import estimate_prior
@@ -111,8 +111,10 @@ class RunModel:
         return replace(self, chosen=own.choose(self.situation(), target_prior=prior))
 
     def situation(self, evidence: Evidence | None = None) -> Situation:
-        """Return the situation that rules are chosen for: classes, their prior, and predictions for unseen rows, by
-        default the model's own."""
+        """Return the situation that rules are chosen for: classes, their prior, and predictions for unseen rows.
+
+        Those are the model's own by default.
+        """
         prior, aimed = self.calibrated.prior.numpy(), self.calibrated.aimed.numpy()
         return Situation(self.classes, prior, aimed, evidence or self.predictor.estimator.evidence_)
 
@@ -156,8 +158,10 @@ class RunModel:
         return self._certain(x, prior).probabilities
 
     def uncertainty(self, x: Any, prior: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return the variance of the label predicted for each row of x, (rows,); for a network in closed form, see
-        :mod:`equipoise.decisions.network_prediction`. x and ``prior`` as in :meth:`predict`.
+        """Return the variance of the label predicted for each row of x, (rows,).
+
+        For a network it is in closed form, see :mod:`equipoise.estimators.network_prediction`. x and ``prior`` as in
+        :meth:`predict`.
         """
         return self._certain(x, prior).uncertainty
 
@@ -217,9 +221,7 @@ class RunModel:
         return replace(found, classes=self.classes)
 
     def read_prior(self, text: str) -> Prior:
-        """Return the class prior that a ``text`` stands for, as
-        :func:`equipoise.app.runs.decision_option.read_prior` takes it.
-        """
+        """Return the class prior of a ``text``, see :func:`equipoise.app.decision_options.read_prior`."""
         return read_prior(text, self.classes, self.calibrated)
 
     def estimate_prior(self, probabilities: NDArray[np.float32]) -> Prior:

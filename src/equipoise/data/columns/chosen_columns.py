@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from equipoise.data.columns.column_kinds import ColumnKind
 from equipoise.errors import InvalidInputError, listed
+from equipoise.registry_names import column_kind_names
 
 if TYPE_CHECKING:  # imports numpy, and a command should be refused before that
     from equipoise.data.samples import Samples
@@ -21,7 +21,7 @@ class ChosenColumns:
 
     Args:
         drop: columns to leave out: one name, or several separated by commas.
-        keep: the only columns to learn from, likewise.
+        keep: the only columns to learn from, in the same form.
         kind: kinds of columns, such as ``notes=text,zip=category``.
         id: the column that names the rows; not learnt from.
 
@@ -69,9 +69,9 @@ class ChosenColumns:
             name, sign, kind = (piece.strip() for piece in part.rpartition("="))
             if not part.strip():
                 continue
-            if not sign or kind not in get_args(ColumnKind):
+            if not sign or kind not in column_kind_names():
                 raise InvalidInputError(
-                    f"--kind must be COLUMN=KIND, KIND one of {', '.join(get_args(ColumnKind))}, got {part.strip()!r}."
+                    f"--kind must be COLUMN=KIND, KIND one of {', '.join(column_kind_names())}, got {part.strip()!r}."
                 )
             found[_named("--kind", name, names, single=True)[0]] = kind
         return found
@@ -80,11 +80,10 @@ class ChosenColumns:
         """Return samples with only the columns to learn from."""
         if not self.given:
             return samples
-        if not hasattr(samples.x, "columns"):
+        if not samples.columns:
             raise InvalidInputError("--drop, --keep, --kind and --id name columns; give a table with named columns.")
-        names = [str(name) for name in samples.x.columns]
-        self.check(names)
-        return replace(samples, x=samples.x[self.left(names)])
+        self.check(samples.columns)
+        return replace(samples, x=samples.x[self.left(samples.columns)])
 
 
 def _named(flag: str, text: str, names: Sequence[str], *, single: bool = False) -> list[str]:

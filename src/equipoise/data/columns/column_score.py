@@ -4,15 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.naive_bayes import MultinomialNB
 from sklearn.tree import DecisionTreeClassifier
 
+from equipoise.data.columns.column_kinds import COLUMN_KINDS
 from equipoise.data.columns.guess_kind import ColumnGuess, guess_kind
 from equipoise.data.columns.texts import as_words, without_blanks
-from equipoise.data.labels import class_indices
 
 MOST_ROWS = 20_000
 """Most rows that a column is judged on, drawn evenly."""
@@ -42,9 +40,9 @@ def rank_rarest(values: Any, guess: ColumnGuess, rare: NDArray[np.bool_]) -> Col
     Returns:
         None if there is nothing to rank, or nothing to rank by.
     """
-    rows = _some(len(rare))
+    rows = judged_rows(len(rare))
     rare, values = rare[rows], without_blanks(values.iloc[rows])
-    if not 2 <= rare.sum() <= len(rare) - 2 or (guess.kind == "constant"):
+    if not 2 <= rare.sum() <= len(rare) - 2 or not COLUMN_KINDS[guess.kind].varies:
         return None
     missing = values.isna().to_numpy()
     found = [] if _same(missing) else [ColumnScore(_either_end(rare, missing), by_missing=True)]
@@ -59,10 +57,11 @@ def _rank_values(values: Any, guess: ColumnGuess, rows: NDArray[np.intp], rare: 
         numbers = guess.parsed.numbers[rows]
         known = np.nan_to_num(numbers, nan=float(np.nanmedian(numbers)) if not np.isnan(numbers).all() else 0.0)
         return _either_end(rare, known)
-    if guess.kind in ("identifier", "image"):
+    rank = COLUMN_KINDS[guess.kind].rank
+    if rank is None:
         return None
-    words = as_words(values).fillna("")
-    score = _by_words(words.tolist(), rare) if guess.kind == "text" else _by_level(words.to_numpy(dtype=str), rare)
+    halves = list(StratifiedKFold(2, shuffle=True, random_state=0).split(rare, rare))
+    score = rank(as_words(values).fillna("").tolist(), rare, halves)
     return max(0.5, float(roc_auc_score(rare, score)))
 
 
@@ -75,16 +74,19 @@ def _same(missing: NDArray[np.bool_]) -> bool:
     return bool(missing.all() or not missing.any())
 
 
-def decided_alone(values: Any, name: str, y: NDArray[Any]) -> ColumnScore | None:
+def decided_alone(values: Any, name: str, labels: NDArray[np.intp]) -> ColumnScore | None:
     """Return the cross-fitted balanced accuracy of a small tree on one column, or None if that means nothing.
 
     If knowing whether a value is missing does as well, that is the result.
+
+    Args:
+        values: of the column, in :func:`judged_rows`.
+        name: of the column.
+        labels: class indices of these rows, (rows,).
     """
-    rows = _some(len(y))
-    labels = class_indices(y[rows])[1]
     if np.bincount(labels).min() < LEAST_ROWS or len(np.bincount(labels)) < 2:
         return None
-    column = without_blanks(values.iloc[rows])
+    column = without_blanks(values)
     missing = column.isna().to_numpy()
     found = [] if _same(missing) else [ColumnScore(_by_tree(missing[:, None], labels), by_missing=True)]
     x = _numbers(column, guess_kind(column, name))
@@ -103,39 +105,19 @@ def _by_tree(x: NDArray[Any], labels: NDArray[np.intp]) -> float:
 
 def _numbers(column: Any, guess: ColumnGuess) -> NDArray[np.float64] | None:
     """Return a column as a tree can split it: numbers, or categories by name; None for other kinds."""
-    if guess.kind in ("constant", "text", "image"):
+    kind = COLUMN_KINDS[guess.kind]
+    if not kind.varies:
         return None
     if guess.parsed is not None:
         limit = float(np.finfo(np.float32).max) / 2
         numbers = guess.parsed.numbers
         return np.asarray(np.clip(np.where(np.isnan(numbers), -limit, numbers), -limit, limit)[:, None])
-    if guess.kind == "identifier":  # words, each of which occurs once
+    if not kind.levels:
         return None
     codes = np.unique(as_words(column).fillna("").to_numpy(dtype=str), return_inverse=True)[1]
     return np.asarray(codes[:, None] == np.arange(min(codes.max() + 1, 200)), dtype=np.float64)
 
 
-def _some(rows: int) -> NDArray[np.intp]:
+def judged_rows(rows: int) -> NDArray[np.intp]:
+    """Return the rows, of this many, that columns are judged on."""
     return np.arange(0, rows, -(-rows // MOST_ROWS))
-
-
-def _halves(rare: NDArray[np.bool_]) -> Any:
-    return StratifiedKFold(2, shuffle=True, random_state=0).split(rare, rare)
-
-
-def _by_level(words: NDArray[np.str_], rare: NDArray[np.bool_]) -> NDArray[np.float64]:
-    codes = np.unique(words, return_inverse=True)[1]
-    score = np.zeros(len(rare))
-    for fit, rest in _halves(rare):
-        ones = np.bincount(codes[fit], rare[fit], minlength=codes.max() + 1)
-        every = np.bincount(codes[fit], minlength=codes.max() + 1)
-        score[rest] = ((ones + rare[fit].mean()) / (every + 1))[codes[rest]]
-    return score
-
-
-def _by_words(texts: list[str], rare: NDArray[np.bool_]) -> NDArray[np.float64]:
-    x = HashingVectorizer(alternate_sign=False, n_features=2**16, norm=None, binary=True).transform(texts)
-    score = np.zeros(len(rare))
-    for fit, rest in _halves(rare):
-        score[rest] = MultinomialNB().fit(x[fit], rare[fit]).predict_log_proba(x[rest])[:, 1]
-    return score

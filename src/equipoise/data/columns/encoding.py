@@ -1,4 +1,4 @@
-"""One column of a table as numbers: its encoding, applied to rows."""
+"""What is learnt of one column of a table, and the rows of a column on their way into the matrix."""
 
 from typing import Any, NamedTuple
 
@@ -7,18 +7,48 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.column_kinds import EncodedKind
 from equipoise.data.columns.notation import NOTATIONS, PLAIN
 from equipoise.data.columns.number_range import largest
-from equipoise.data.columns.parsing import Read, parse_as
+from equipoise.data.columns.parsing import Read
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
 from equipoise.data.columns.sentence_features import SentenceFeatures
 from equipoise.data.columns.text_features import TextFeatures
-from equipoise.data.columns.texts import as_words, distinct, fold_case, texts_or_none, without_blanks
-from equipoise.errors import InvalidInputError
+from equipoise.data.columns.texts import as_words, distinct, fold_case
+from equipoise.data.encoded_rows import LogOddsColumns
+from equipoise.data.samples import Progress
 
-TOO_MANY = 5  # from this many values on, most must still be what they were in training
 OTHER, MISSING = "(other)", "(missing)"
+Halves = list[tuple[NDArray[np.intp], NDArray[np.intp]]]  # rows to fit on, and the rest to rank
+
+
+class LearningTools(NamedTuple):
+    """Labels, encoder and readers that learning a column may use.
+
+    Args:
+        y: labels of the rows, used to encode text; None does without.
+        text_encoder: of :class:`~equipoise.data.encoder.TableEncoder`.
+        pictures: reads the pictures that a column names; None leaves it out.
+        progress: called as sentences are embedded.
+    """
+
+    y: NDArray[Any] | None = None
+    text_encoder: str | None = None
+    pictures: PictureReader | None = None
+    progress: Progress | None = None
+
+
+class EncodingTools(NamedTuple):
+    """Labels, readers and parsed numbers that encoding a column may use.
+
+    Args:
+        trained: labels and groups of the rows, where they are those that the column was learnt from.
+        pictures: reads the pictures that a column names.
+        read: the numbers and what is not one of them, where they need not be parsed again.
+    """
+
+    trained: tuple[Any, Any] | None = None
+    pictures: PictureReader | None = None
+    read: Read | None = None
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +61,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: str
-    kind: EncodedKind
+    kind: str
     fill: float
     indicator: bool
     levels: tuple[str, ...]
@@ -55,66 +85,41 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         named = [f"{self.name}={level}" for level in (*self.levels, *ends)]
         if self.features:
             return [f"{self.name} {output}" for each in self.features for output in each.outputs] + named
-        return named if self.kind == "category" else [self.name, *named]
+        return [self.name, *named] if self.kind in NOTATIONS else named
+
+    @property
+    def log_odds(self) -> LogOddsColumns:
+        """The places among ``outputs`` of the log-odds of each class, for each encoding of the text that has them."""
+        found, start = [], 0
+        for each in (self.text, self.sentences):
+            if each is not None:
+                stop = start + len(each.outputs)
+                found += [tuple(range(start + each.dimensions, stop))] * bool(each.scores)
+                start = stop
+        return tuple(found)
 
     @property
     def sound(self) -> bool:
-        """True if the values are consistent, which an untrusted file need not be."""
+        """True if the values are consistent, which an untrusted file need not be; its kind has rules of its own."""
         levels = [fold_case(level) for level in self.levels] if self.folded else self.levels
         return (
             bool(abs(self.fill) <= np.finfo(np.float64).max)
-            and self.notation in NOTATIONS[self.kind]
+            and self.notation in NOTATIONS.get(self.kind, (PLAIN,))
             and len(set(levels)) == len(levels)
-            and {"category": bool(levels), "number": True}.get(self.kind, not levels)
-            and (self.kind == "category" or not self.other)
-            and (self.kind == "text") == (self.text is not None or self.sentences is not None)
-            and (self.kind == "image") == (self.picture is not None)
             and all(each.sound for each in self.features)
         )
 
 
-def encode_features(
-    values: Any,
-    column: Column,
-    out: NDArray[np.floating[Any]],
-    trained: tuple[Any, Any] | None = None,
-    pictures: PictureReader | None = None,
-) -> NDArray[np.bool_]:
-    """Write free text or pictures into ``out`` (rows, outputs); return the pictures that cannot be read.
-
-    Args:
-        trained: labels and groups of the rows, where they are those that the column was learnt from.
-        pictures: reads the pictures that a column names.
-    """
-    values = without_blanks(values)
-    if column.picture is not None:
-        made, unread = column.picture.transform(values, pictures)
-        out[:, : made.shape[1]] = made
-        if column.indicator:
-            out[:, -1] = values.isna().to_numpy() | unread
-        return unread
-    words = as_words(values)
-    texts, start = texts_or_none(words), 0
-    for each in (column.text, column.sentences):
-        if each is not None:
-            made = each.transform(texts) if trained is None else each.transform_training(texts, *trained)
-            out[:, start : start + made.shape[1]] = made
-            start += made.shape[1]
-    if column.indicator:
-        out[:, -1] = words.isna()
-    return np.zeros(len(words), dtype=np.bool_)
-
-
 class Compact(NamedTuple):
-    """Rows of a column of numbers, dates or categories, shorter than their outputs.
+    """Rows of a column that are still to be written, shorter than their outputs.
 
     ``places`` are those of the 0/1 outputs that are 1, -1 where none is; ``unread`` marks values that are not numbers
-    or dates where they should be: they count as missing.
+    or dates where they should be, or pictures that cannot be read: they count as missing.
     """
 
     column: Column
-    numbers: NDArray[Any] | None
-    places: NDArray[np.signedinteger[Any]] | None
+    numbers: NDArray[Any] | None = None
+    places: NDArray[np.signedinteger[Any]] | None = None
     unread: NDArray[np.bool_] | None = None
 
     def write(self, rows: slice, out: NDArray[np.floating[Any]]) -> None:
@@ -132,58 +137,11 @@ class Compact(NamedTuple):
             out[known, places[known]] = 1
 
 
-def compact(values: Any, column: Column, read: Read | None = None) -> Compact:
-    """Return a column of numbers, dates or categories ready to be written.
-
-    Args:
-        read: the numbers and what is not one of them, where :func:`parse_as` need not find them again.
-    """
-    if column.kind == "number" and isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf":
-        return Compact(column, values.to_numpy(), None)
-    if read is not None:
-        return Compact(column, read[0], None, read[1])
-    values = without_blanks(values)
-    if column.kind == "category":
-        return Compact(column, None, _level_places(values, column))
-    numbers, unread = parse_as(values, column.kind, column.notation)
-    places = None
-    if column.levels and unread.any():
-        codes = np.where(unread, _codes(values, column), -1)
-        places, unread = np.where(codes >= 0, 1 + codes, -1), unread & (codes < 0)
-    _check_kind(values, column, unread)
-    with np.errstate(over="ignore"):
-        return Compact(column, numbers if column.wide else numbers.astype(np.float32), places, unread)
-
-
-def _check_kind(values: Any, column: Column, unread: NDArray[np.bool_]) -> None:
-    """A few unreadable values are typos; if most are, it is a different column."""
-    known = int(values.notna().sum())
-    if known >= TOO_MANY and unread.sum() > known / 2:
-        raise InvalidInputError(
-            f"the column {column.name!r} held {column.kind}s in training but now holds "
-            f"{as_words(values[unread]).iloc[0]!r} and others that are not, {unread.sum()} of {known}; correct or "
-            "empty them."
-        )
-
-
-def _level_places(values: Any, column: Column) -> NDArray[np.signedinteger[Any]]:
-    """Return the 0/1 output of each value: its level, the rare or the missing ones; -1 where it has none."""
-    other = len(column.levels) if column.other else -1
-    missing = len(column.outputs) - 1 if column.indicator else other
-    small = np.min_scalar_type(-len(column.outputs))
-    texts = distinct(values)
-    codes = _codes(values if texts is None else texts.values, column).astype(small)
-    places = np.where(codes < 0, small.type(other), codes)
-    if texts is not None:
-        return texts.spread(places, missing)
-    return np.where(values.isna().to_numpy() & (codes < 0), small.type(missing), places)
-
-
-def _codes(words: Any, column: Column) -> NDArray[np.intp]:
+def level_codes(words: Any, column: Column) -> NDArray[np.intp]:
     """Return the place of each value among the levels; -1 where it is none of them."""
     texts = distinct(words)
     if texts is not None and len(texts.values) < len(words):
-        return texts.spread(_codes(texts.values, column), -1)
+        return texts.spread(level_codes(texts.values, column), -1)
     words = as_words(words)
     levels = column.levels
     if column.folded:

@@ -2,22 +2,19 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.column_kinds import ColumnKind
-from equipoise.data.columns.notation import is_some_notation
+from equipoise.data.columns.notation import AMOUNTS, is_some_notation, plain
 from equipoise.data.columns.number_range import span
-from equipoise.data.columns.parsing import LOOKED_AT, Parsed, parse, parse_fully
+from equipoise.data.columns.parsing import LOOKED_AT, Parsed, parse
 from equipoise.data.columns.texts import as_words, distinct, is_packed, without_blanks
 from equipoise.data.images.scan import SUFFIXES
-from equipoise.errors import InvalidInputError
-from equipoise.options import check_choice
 from equipoise.wording import are_codes, counted
 
 MOST_LEVELS = 50
@@ -43,7 +40,8 @@ class ColumnGuess:
 
     Args:
         name: of the column.
-        kind: ``"number"``, ``"date"``, ``"category"``, ``"text"``, ``"image"``, ``"identifier"`` or ``"constant"``.
+        kind: ``"number"``, ``"date"``, ``"category"``, ``"text"``, ``"image"``, ``"identifier"``, ``"constant"``, or
+            another in ``COLUMN_KINDS``.
         reason: why, as the end of a sentence.
         parsed: the column as numbers or dates; None for other kinds.
         counts: how often each value occurs, for categories, text and text identifiers.
@@ -51,7 +49,7 @@ class ColumnGuess:
     """
 
     name: str
-    kind: ColumnKind
+    kind: str
     reason: str
     parsed: Parsed | None = field(default=None, repr=False)
     counts: Mapping[str, int] = field(default_factory=dict, repr=False)
@@ -73,28 +71,9 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
     if parsed is None:
         return _of_words(values, name)
     written = parsed.kind == "number" and not pd.api.types.is_numeric_dtype(values.dtype)
-    if written and are_codes(_words(values)):
+    if written and _are_codes(values):
         return _of_codes(_of_words(values, name))
     return _of_numbers(parsed, values, name)
-
-
-def said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
-    """Return a column as the kind that the user chose."""
-    check_choice(f"the kind of column {name!r}", kind, get_args(ColumnKind))
-    values = without_blanks(values)
-    reason = "as you said"
-    if values.isna().all():
-        return ColumnGuess(name, "constant", "it has no value", said=True)
-    if kind in ("number", "date"):
-        parsed = parse_fully(values, kind)  # type: ignore[arg-type]
-        if np.isnan(parsed.numbers).all():
-            example = as_words(values).dropna().iloc[0]
-            raise InvalidInputError(
-                f"the column {name!r} holds no {kind} that can be read, for example {example!r}; choose another kind."
-            )
-        return ColumnGuess(name, parsed.kind, reason, parsed, said=True)
-    counts = word_counts(values) if kind in ("category", "text") else {}
-    return ColumnGuess(name, kind, reason, None, counts, said=True)  # type: ignore[arg-type]
 
 
 def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
@@ -103,12 +82,21 @@ def _of_numbers(parsed: Parsed, values: Any, name: str) -> ColumnGuess:
         return ColumnGuess(name, *why, parsed)
     number = int(parsed.unread.sum())
     what = f"all but {number} of its values are {parsed.kind}s" if number else f"its values are {parsed.kind}s"
-    what += f", written as {parsed.notation}" * bool(parsed.notation)
-    what += f", beside the answer {' or '.join(map(repr, parsed.words))}" * bool(parsed.words)
+    what += _written(parsed, values)
+    what += f", besides the answer {' or '.join(map(repr, parsed.words))}" * bool(parsed.words)
     return ColumnGuess(name, parsed.kind, what, parsed)
 
 
-def _why_left_out(parsed: Parsed, values: Any, name: str) -> tuple[ColumnKind, str] | None:
+def _written(parsed: Parsed, values: Any) -> str:
+    """Return how numbers or dates are written: the notation, or one of the amounts themselves."""
+    if parsed.notation not in AMOUNTS:
+        return f", written as {parsed.notation}" * bool(parsed.notation)
+    read = as_words(values.iloc[np.flatnonzero(~np.isnan(parsed.numbers))[:LOOKED_AT]])
+    example = next((word for word in read if plain(word, AMOUNTS[parsed.notation]) is None), read.iloc[0])
+    return f", written like {example!r}"
+
+
+def _why_left_out(parsed: Parsed, values: Any, name: str) -> tuple[str, str] | None:
     known, gone = parsed.known, len(parsed.numbers) - len(parsed.known)
     if len(known) == 0:
         return "constant", "it has no finite value"
@@ -131,11 +119,13 @@ def _is_category(values: Any) -> bool:
     return isinstance(values.dtype, pd.CategoricalDtype) and not is_packed(values)
 
 
-def _words(values: Any) -> Iterator[str]:
-    """Yield the different words of a column, the first of them at once."""
-    yield from as_words(values.iloc[:LOOKED_AT]).dropna()
+def _are_codes(values: Any) -> bool:
+    """Return whether all words of a column are codes; mostly, its first ones tell that they are not."""
+    first = as_words(values.iloc[:LOOKED_AT]).dropna()
+    if len({len(word) for word in first}) > 1 or not all(map(str.isdigit, first)):
+        return False
     texts = distinct(values)
-    yield from as_words(values if texts is None else texts.values).dropna()
+    return are_codes(as_words(values if texts is None else texts.values).dropna())
 
 
 def _different(values: Any) -> int:

@@ -15,7 +15,7 @@ MOST_SCORES = 100
 FITTED_TO = 50_000
 """Most rows that a regression is fitted on, drawn evenly."""
 FOLDS = 5
-_unsettled = Muted(r"(?s).*lbfgs failed to converge")
+_unsettled = Muted(r"(?s).*(failed to converge|line search)")
 
 
 def score_names(labels: NDArray[Any]) -> tuple[str, ...]:
@@ -52,7 +52,8 @@ class LogOdds:
             if len(classes) < 2:
                 continue
             with _unsettled:
-                model = LogisticRegression(C=strength, max_iter=100).fit(x, target)
+                # lbfgs spends most of its time on its own history: there is a coefficient per n-gram and class
+                model = LogisticRegression(C=strength, solver="newton-cg").fit(x, target)
             if labels.ndim == 2 or size == 1:
                 self.maps[place], self.offsets[place] = model.coef_[0], model.intercept_[0]
                 continue

@@ -29,9 +29,8 @@ PATTERNS = NUMBERS | DATES
 NOTATIONS = {
     "number": (PLAIN, *NUMBERS, *AMOUNTS),
     "date": (PLAIN, *DATES),
-    **dict.fromkeys(("category", "text", "image"), (PLAIN,)),
 }
-"""By the kind of the column."""
+"""By the kind of the column; other kinds are not parsed."""
 SAID = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
@@ -110,10 +109,10 @@ def all_plain(values: Any, notation: str) -> Any:
         return read.where(~rest, _each_plain(values[rest], notation)) if rest.any() else read
     if notation in NUMBERS and is_text(values):
         text = values.str.strip()
-        fits = text.str.fullmatch(NUMBERS[notation].pattern) & (text.str.len() <= LONGEST)
+        fits = (text.str.fullmatch(NUMBERS[notation].pattern) & (text.str.len() <= LONGEST)).fillna(False).astype(bool)
         read = text.str.replace("," if notation == THOUSANDS_COMMA else ".", "", regex=False)
         read = read if notation == THOUSANDS_COMMA else read.str.replace(",", ".", regex=False)
-        return read.where(fits.fillna(False).astype(bool), None)
+        return read if fits.all() else read.where(fits, None)
     return _each_plain(values, notation)
 
 
@@ -123,8 +122,10 @@ def _usual_bodies(texts: Any) -> Any:
     last = {text[-1:] for text in first}
     found = pd.Series(None, index=texts.index, dtype=texts.dtype)
     for sign in (sign for sign in SIGNS if sign[-1] in last and any(text.endswith(sign) for text in first)):
-        signed = texts.str.endswith(sign, na=False).to_numpy(dtype=bool)
-        found = found.mask(signed, texts.str.slice(stop=-len(sign)))
+        signed, bodies = texts.str.endswith(sign, na=False).to_numpy(dtype=bool), texts.str.slice(stop=-len(sign))
+        if signed.all():
+            return bodies
+        found = found.mask(signed, bodies)
     return found
 
 

@@ -48,9 +48,9 @@ def median(known: NDArray[np.floating[Any]]) -> float:
     True
     """
     middle = len(known) // 2
-    lower = middle - (1 - len(known) % 2)
-    found = np.partition(known, sorted({lower, middle}))
-    return (float(found[lower]) + float(found[middle])) / 2
+    found = np.partition(known, middle)
+    lower = found[:middle].max() if len(known) % 2 == 0 else found[middle]  # a second pivot takes longer
+    return (float(lower) + float(found[middle])) / 2
 
 
 def _known(numbers: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

@@ -9,19 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.columns.column_kinds import EncodedKind
 from equipoise.data.columns.notation import AMOUNTS, DATES, DAY_FIRST, MONTH_FIRST, NUMBERS, PLAIN, all_plain, plain
 from equipoise.data.columns.number_range import LARGEST_FLOAT32, largest, median, span
 from equipoise.data.columns.texts import as_words, is_text, repeated
 from equipoise.wording import is_numeric_text
 
-FIRST_TRIED: tuple[tuple[EncodedKind, str], ...] = (("number", PLAIN),)
-TRIED: tuple[tuple[EncodedKind, str], ...] = (
+FIRST_TRIED: tuple[tuple[str, str], ...] = (("number", PLAIN),)
+TRIED: tuple[tuple[str, str], ...] = (
     ("date", PLAIN),
     *(("number", notation) for notation in NUMBERS),
     *(("date", notation) for notation in DATES),
 )
-LAST_TRIED: tuple[tuple[EncodedKind, str], ...] = tuple(("number", notation) for notation in AMOUNTS)
+LAST_TRIED: tuple[tuple[str, str], ...] = tuple(("number", notation) for notation in AMOUNTS)
 """Notations tried last because they are the slowest to read."""
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
 ENOUGH_VALUES, ENOUGH_SHARE = 20, 0.99  # with this many values and this share of numbers, the rest are typos
@@ -37,7 +36,7 @@ Read = tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]  # (rows,) each: the 
 class Parsed:
     """A column as numbers or dates."""
 
-    kind: EncodedKind
+    kind: str
     notation: str
     numbers: NDArray[np.floating[Any]]  # (rows,), NaN if missing
     unread: NDArray[np.bool_]  # (rows,), unreadable values
@@ -91,7 +90,7 @@ def _parse_each(values: Any, counts: NDArray[np.intp]) -> Parsed | None:
     return best if _tolerable(best, values, counts) else _with_words(best, values, counts)
 
 
-def _share_unlike(few: Any, kind: EncodedKind, notation: str) -> float:
+def _share_unlike(few: Any, kind: str, notation: str) -> float:
     """Return the share of a few values that cannot be of a notation."""
     if not is_text(few):
         return float(_parsed(few, kind, notation).unread.mean())
@@ -101,13 +100,13 @@ def _share_unlike(few: Any, kind: EncodedKind, notation: str) -> float:
     return float(np.mean([not like(text) for text in few]))
 
 
-def parse_fully(values: Any, kind: Literal["number", "date"]) -> Parsed:
+def parse_fully(values: Any, kind: str) -> Parsed:
     """Read a column as a kind that the user chose, in the notation that reads most; other values count as unread."""
     notations = [PLAIN, *(notation for tried, notation in (*TRIED, *LAST_TRIED) if tried == kind and notation != PLAIN)]
     return min((_parsed(values, kind, notation) for notation in notations), key=lambda parsed: int(parsed.unread.sum()))
 
 
-def parse_as(values: Any, kind: EncodedKind, notation: str) -> Read:
+def parse_as(values: Any, kind: str, notation: str) -> Read:
     """Read values as numbers, or as days since 1970, and mark those that could not be read."""
     texts = repeated(values)
     if texts is not None and len(texts.values) < len(values):
@@ -116,7 +115,7 @@ def parse_as(values: Any, kind: EncodedKind, notation: str) -> Read:
     return _read(values, kind, notation)
 
 
-def _read(values: Any, kind: EncodedKind, notation: str) -> Read:
+def _read(values: Any, kind: str, notation: str) -> Read:
     """Read every value; texts in chunks, because as objects they take many times the memory."""
     read = _as_days if kind == "date" else _as_numbers
     if len(values) <= AT_ONCE or not is_text(values):
@@ -126,7 +125,7 @@ def _read(values: Any, kind: EncodedKind, notation: str) -> Read:
     return np.concatenate(numbers), np.concatenate(unread)
 
 
-def _parsed(values: Any, kind: EncodedKind, notation: str) -> Parsed:
+def _parsed(values: Any, kind: str, notation: str) -> Parsed:
     return Parsed(kind, notation, *_read(values, kind, notation))
 
 

@@ -36,7 +36,7 @@ _quiet = Muted(module=r"(sentence_transformers|transformers|huggingface_hub|torc
 
 
 def chosen_encoder(text_encoder: str | Path | None, texts: int) -> str | None:
-    """Return the encoder to use for a column of so many texts; None uses n-grams alone.
+    """Return the encoder to use for a column of this many texts; None uses n-grams alone.
 
     >>> chosen_encoder("none", 100) is None, chosen_encoder("my/encoder", 10**6)
     (True, 'my/encoder')
@@ -111,7 +111,7 @@ class SentenceEncoder:
             )
         found = np.asarray(made, dtype=np.float32)
         if not np.isfinite(found).all():
-            raise InvalidInputError(f"the encoder {self.name} gives values that are not finite; check its weights.")
+            raise InvalidInputError(f"the encoder {self.name} returns non-finite values; check its weights.")
         return found
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 TEXTS = "texts of a file"
 """Name of the categories of a packed column."""
-LOOKED_AT, MOSTLY = 50_000, 0.9
+LOOKED_AT, MOSTLY = 50_000, 0.8
 """Rows inspected for repeated texts, and the share of distinct ones from which on texts count as not repeating."""
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise.cores_and_memory import begin_worker, cores, in_parts
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, examine, read_bytes
 from equipoise.data.images.file_table import FileTable
-from equipoise.data.images.lazy import Images
+from equipoise.data.images.images_on_disk import Images
 from equipoise.data.samples import Progress, rows_of
 from equipoise.errors import InvalidInputError, InvalidStateError, listed
 from equipoise.storage.files import cache_folder, write_atomically
@@ -35,9 +35,11 @@ Finding = tuple[bytes, tuple[int, int], bool, int, str, bool]
 have more than 8 bits, why it is unreadable, and whether that may pass because the system caused it."""
 
 
-def verify(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Any:
-    """Decode every file once, and return the findings as an array with the fields ``digests`` (16 bytes), ``shapes``
-    (height, width), ``grey``, ``deepest``, ``reasons`` (empty if the file is good) and ``passing``.
+def check_files(table: FileTable, *, progress: Progress | None = None, workers: int | None = None) -> Any:
+    """Decode every file once, and return what was found.
+
+    The array has the fields ``digests`` (16 bytes), ``shapes`` (height, width), ``grey``, ``deepest``, ``reasons``
+    (empty if the file is good) and ``passing``.
 
     Files unchanged since the last time are not read again, except those that the disk or the system failed to deliver
     then.
@@ -129,7 +131,7 @@ def _findings(table: FileTable, rows: NDArray[np.intp], workers: int) -> Iterato
         yield from in_parts(_executor(workers), inspect_files, parts, ahead=4 * workers)
     except BrokenProcessPool as error:
         raise InvalidStateError(
-            "a worker that decodes images died, perhaps for lack of memory; start again with less running beside it."
+            "a worker that decodes images died, perhaps because memory ran out; close other programs and start again."
         ) from error
 
 
@@ -170,7 +172,7 @@ def duplicate_note(train: Any, test: Any) -> str | None:
         return None
     return (
         f"{len(same)} of the {len(test)} test images {'has' if len(same) == 1 else 'have'} the content of a training "
-        f"image ({listed(same)}): scores will be too good."
+        f"image ({listed(same)}): scores will be too optimistic."
     )
 
 

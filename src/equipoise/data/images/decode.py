@@ -42,7 +42,8 @@ UPRIGHT = {  # value of the tag -> the rotation that undoes it
 class UnreadableImageError(InvalidInputError):
     """A file that cannot be decoded as an image; ``reason`` says why in a few words.
 
-    ``passing`` means that a later attempt may succeed: the disk, the permissions or the memory failed, not the file."""
+    ``passing`` means that a later attempt may succeed: the disk, the permissions or the memory failed, not the file.
+    """
 
     def __init__(self, message: str, *, reason: str, passing: bool = False) -> None:
         super().__init__(message)
@@ -59,8 +60,9 @@ def _unreadable(message: str, reason: str, passing: bool) -> UnreadableImageErro
 def decode_image(
     source: str | os.PathLike[str] | bytes, *, size: Size, channels: int, fit: Fit = "crop", limit: int = LIMIT_PIXELS
 ) -> Pixels:
-    """Decode an image file, or its bytes, into pixels (channels, height, width). Raise :class:`UnreadableImageError`
-    for files that are not images or have more than ``limit`` pixels.
+    """Decode an image file, or its bytes, into pixels (channels, height, width).
+
+    Raises :class:`UnreadableImageError` for files that are not images or have more than ``limit`` pixels.
 
     The image is rotated upright by its EXIF tag; an animation gives its first frame; transparent pixels become white;
     16-bit grey becomes 8-bit; CMYK and palettes become RGB. ``fit="crop"`` scales the shorter side and crops the longer
@@ -101,8 +103,10 @@ def header(content: bytes) -> tuple[int, int, str]:
 
 
 def examine(content: bytes) -> tuple[int, int, str, int]:
-    """Decode an image fully to validate it; return height, width (upright), Pillow's mode, and the largest value if
-    pixels have more than 8 bits, otherwise 0."""
+    """Decode an image fully to validate it, and discard the pixels.
+
+    Returns height, width (upright), Pillow's mode, and the largest value if pixels have more than 8 bits, otherwise 0.
+    """
     with _failures_as_one("the image"), _PILLOW, open_image(content) as image:
         (height, width), mode = _upright_size(image), image.mode
         _pixels(image, PREVIEW, 3, "stretch")

@@ -75,8 +75,10 @@ class FileTable:
         return FileTable(self.root, self.names[rows], self.sizes[rows], self.times[rows], digests, offsets)
 
     def key(self, rows: NDArray[np.intp]) -> "hashlib.blake2b":
-        """Return a hash of the rows' names and content; while the content is unknown, of their place, sizes and times,
-        which show changes. More data can be added to the hash."""
+        """Return a hash of the rows' names and content, to which more data can be added.
+
+        While the content is unknown, it is of their place, sizes and times, which show changes.
+        """
         key = self.content_key(rows)
         if self.digests is None:
             key.update(self.times[rows].tobytes())

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images.check import contradiction_note, duplicate_note, tolerate, verify
+from equipoise.data.images.check import check_files, contradiction_note, duplicate_note, tolerate
 from equipoise.data.images.decode import Fit, Size
 from equipoise.data.images.file_table import FileTable
+from equipoise.data.images.images_on_disk import Images
 from equipoise.data.images.label_table import label_table
-from equipoise.data.images.lazy import Images
 from equipoise.data.images.scan import Labelled, class_folders, scan_images
 from equipoise.data.images.tar_shards import read_shards, tar_shards
 from equipoise.data.samples import Progress, Samples
@@ -51,11 +51,11 @@ def read_images(
     """
     table, rows, notes = _listed(folder, labels, file_column, target, group)
     if check:
-        verified = verify(table, progress=progress)
+        verified = check_files(table, progress=progress)
         table = replace(table, digests=verified.digests)
     else:
         spread = np.unique(np.linspace(0, len(table) - 1, SAMPLE).round().astype(np.intp))
-        verified = verify(table.take(spread))
+        verified = check_files(table.take(spread))
     skipped = [(table.name(row), str(verified.reasons[row])) for row in _bad_rows(verified)] if check else []
     broken = tolerate(
         [f"{name!r} ({reason})" for name, reason in skipped],
@@ -103,10 +103,10 @@ def _bad_rows(verified: Any) -> list[int]:
 
 
 def _content_notes(samples: Samples) -> list[str]:
-    if not samples.multilabel and len(np.unique(samples.y)) < 2:
+    if not samples.multilabel and len(samples.encoded[0]) < 2:
         raise InvalidInputError(
-            f"all {len(samples)} images are of one class, {str(samples.y[0])!r}; a classifier needs two at least, a "
-            "folder for each."
+            f"all {len(samples)} images are of one class, {str(samples.y[0])!r}; a classifier needs at least two, "
+            "one folder each."
         )
     notes = [None if samples.multilabel else contradiction_note(samples.x, samples.y)]
     if samples.partition is not None:
@@ -146,6 +146,6 @@ def _note_range(verified: Any, notes: list[str]) -> None:
     deepest = int(verified.deepest.max(initial=0))
     if 0 < deepest < 2**DEEP_ENOUGH:
         notes.append(
-            f"the 16-bit images hold no value above {deepest} of 65,535: {deepest // 256 + 1} of 256 shades are left "
-            f"of them; multiply their values by {2 ** (16 - deepest.bit_length())} to use all."
+            f"the 16-bit images hold no value above {deepest} of 65,535, so only {deepest // 256 + 1} of 256 shades "
+            f"are left; multiply their values by {2 ** (16 - deepest.bit_length())} to use all."
         )

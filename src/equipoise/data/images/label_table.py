@@ -51,7 +51,7 @@ def label_table(
     unnamed = sorted(set(range(len(found.images))) - set(matched.tolist()))
     if unnamed:
         names = [found.images[row] for row in unnamed]
-        notes.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} not named in the labels.")
+        notes.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} not listed in the labels.")
     names = [found.images[row] for row in frame[_ROW]]
     y, attributes = _labels(frame, targets)
     if target is None and attributes and (y.sum(axis=1) == 1).all():
@@ -189,7 +189,7 @@ def _settled(frame: "pd.DataFrame", file: str, targets: list[str]) -> tuple["pd.
     before = len(frame)
     frame = frame.drop_duplicates([_ROW, *targets])
     if len(frame) < before:
-        notes.append(f"{before - len(frame)} rows of the labels are there twice and count once.")
+        notes.append(f"{before - len(frame)} duplicate rows of the labels count once.")
     torn = frame[_ROW].duplicated(keep=False)
     names = [repr(name) for name in dict.fromkeys(frame[file][torn])]
     note = tolerate(

@@ -43,8 +43,13 @@ class Scan:
         return [f"{listed(names)} {one if len(names) == 1 else many}." for names, one, many in kinds if names]
 
 
-def scan_images(source: str | os.PathLike[str]) -> Scan:
-    """Find the images of a folder, or of a tar or zip archive of one; raise an error if there are none."""
+def scan_images(source: str | os.PathLike[str] | Scan) -> Scan:
+    """Find the images of a folder, or of a tar or zip archive of one; raise an error if there are none.
+
+    What was found already is returned.
+    """
+    if isinstance(source, Scan):
+        return source
     given = Path(source).expanduser()
     root = unpack(given) if is_archive(given) and given.is_file() else given
     if not root.is_dir():

@@ -58,7 +58,7 @@ def read_shards(folder: str | os.PathLike[str]) -> tuple[FileTable, Labelled]:
         np.array(times, dtype=np.int64),
         offsets=np.array(offsets, dtype=np.int64),
     )
-    note = f"left out, having no label: {listed(without)}."
+    note = f"left out, without a label: {listed(without)}."
     return table, Labelled(names, np.array(labels), notes=[note] if without else [])
 
 

@@ -1,18 +1,18 @@
 """Tables in Excel workbooks: the first sheet that holds one, with formulas as their last saved values."""
 
 import zipfile
-from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InvalidInputError, reason
 from equipoise.storage.size_limits import check_unpacked
+from equipoise.storage.unnamed_file import ReadableFile
 
 MOST_CELLS = 10**8
 ERRORS = ("#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 """Values of cells whose formula failed; they count as missing."""
 
 
-def read_excel(path: Path) -> tuple[Any, list[str]]:
+def read_excel(path: ReadableFile) -> tuple[Any, list[str]]:
     """Read a table as a data frame, with a note on the sheet if there are several."""
     try:
         import openpyxl
@@ -41,7 +41,7 @@ def read_excel(path: Path) -> tuple[Any, list[str]]:
         ) from None
 
 
-def _first_table(path: Path, book: Any) -> tuple[Any, list[str]]:
+def _first_table(path: ReadableFile, book: Any) -> tuple[Any, list[str]]:
     sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"] or book.worksheets
     for sheet in sheets:
         rows = _rows(path, sheet)
@@ -51,7 +51,7 @@ def _first_table(path: Path, book: Any) -> tuple[Any, list[str]]:
     raise InvalidInputError(f"{path} is empty; a table starts with a row of column names.")
 
 
-def _rows(path: Path, sheet: Any) -> list[list[Any]]:
+def _rows(path: ReadableFile, sheet: Any) -> list[list[Any]]:
     """Return the non-empty rows, without trailing empty cells."""
     sheet.reset_dimensions()  # the size that a file claims cannot be trusted
     found, cells = [], 0
@@ -67,7 +67,7 @@ def _rows(path: Path, sheet: Any) -> list[list[Any]]:
     return found
 
 
-def _frame(path: Path, rows: list[list[Any]]) -> Any:
+def _frame(path: ReadableFile, rows: list[list[Any]]) -> Any:
     import pandas as pd
 
     header = rows[0]

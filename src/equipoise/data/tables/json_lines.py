@@ -1,17 +1,17 @@
 """JSON lines as tables: one object per line, with plain values by column name."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from equipoise.data.tables.text_files import clear_errors, open_table
 from equipoise.errors import InvalidInputError
 from equipoise.storage.size_limits import parse_json
+from equipoise.storage.unnamed_file import ReadableFile
 
 LONGEST_LINE = 2**24
 
 
-def json_parts(path: Path, *, rows: int) -> Iterator[Any]:
+def json_parts(path: ReadableFile, *, rows: int) -> Iterator[Any]:
     """Yield data frames of up to ``rows`` rows; columns of earlier parts that a part lacks are empty in it."""
     import pandas as pd
 
@@ -27,7 +27,7 @@ def json_parts(path: Path, *, rows: int) -> Iterator[Any]:
         yield pd.DataFrame(records, columns=list(names))
 
 
-def read_json_lines(path: Path) -> tuple[Any, list[str]]:
+def read_json_lines(path: ReadableFile) -> tuple[Any, list[str]]:
     """Read the whole table as a data frame; there is nothing to note."""
     import pandas as pd
 
@@ -35,7 +35,7 @@ def read_json_lines(path: Path) -> tuple[Any, list[str]]:
     return pd.DataFrame(records, columns=list(dict.fromkeys(name for record in records for name in record))), []
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def _records(path: ReadableFile) -> Iterator[dict[str, Any]]:
     """Yield the object of each line."""
     number = 0
     with clear_errors(path), open_table(path, "utf-8-sig") as file:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from equipoise.data.tables.text_files import clear_errors
 from equipoise.errors import InvalidInputError
 from equipoise.storage.files import DAMAGE
 from equipoise.storage.size_limits import check_unpacked
+from equipoise.storage.unnamed_file import ReadableFile
 
 SUFFIXES = (".parquet", ".pq")
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
@@ -17,7 +17,7 @@ PANDAS_INDEX = "__index_level_"
 REMEDY = "leave out columns of long text, or save the table as CSV"
 
 
-def read_parquet(path: Path) -> tuple[Any, list[str]]:
+def read_parquet(path: ReadableFile) -> tuple[Any, list[str]]:
     """Read the whole table as a data frame; there is nothing to note."""
     with _parquet(path) as (arrow, file):
         metadata = file.metadata
@@ -31,7 +31,7 @@ def read_parquet(path: Path) -> tuple[Any, list[str]]:
         return _frame(arrow.Table.from_batches(batches, schema=file.schema_arrow)), []
 
 
-def parquet_parts(path: Path, *, rows: int) -> Iterator[Any]:
+def parquet_parts(path: ReadableFile, *, rows: int) -> Iterator[Any]:
     """Yield data frames of up to ``rows`` rows."""
     with _parquet(path) as (_, file):
         for batch in _batches(path, file, rows=rows):
@@ -46,7 +46,7 @@ class ParquetLayout(NamedTuple):
     group_bytes: list[int]  # once decompressed
 
 
-def parquet_layout(path: Path) -> ParquetLayout:
+def parquet_layout(path: ReadableFile) -> ParquetLayout:
     """Read the footer of a file."""
     with _parquet(path) as (_, file):
         groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
@@ -57,7 +57,7 @@ def parquet_layout(path: Path) -> ParquetLayout:
         )
 
 
-def parquet_group(path: Path, group: int, columns: Sequence[str]) -> Any:
+def parquet_group(path: ReadableFile, group: int, columns: Sequence[str]) -> Any:
     """Read some columns of one row group as a data frame."""
     with _parquet(path) as (arrow, file):
         rows = file.metadata.row_group(group).num_rows
@@ -72,7 +72,7 @@ def parquet_group(path: Path, group: int, columns: Sequence[str]) -> Any:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[tuple[Any, Any]]:
+def _parquet(path: ReadableFile) -> Iterator[tuple[Any, Any]]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -96,7 +96,7 @@ def _width(column: Any) -> int:
 
 
 def _batches(
-    path: Path, file: Any, *, rows: int, group: int | None = None, columns: list[str] | None = None
+    path: ReadableFile, file: Any, *, rows: int, group: int | None = None, columns: list[str] | None = None
 ) -> Iterator[Any]:
     """Yield record batches of all row groups and columns, or of one group and some columns.
 
@@ -119,7 +119,7 @@ def _batches(
             yield pyarrow.RecordBatch.from_arrays(found, schema=schema)
 
 
-def _repeated_text(path: Path, metadata: Any, wanted: Sequence[int], *, rows: int) -> list[str]:
+def _repeated_text(path: ReadableFile, metadata: Any, wanted: Sequence[int], *, rows: int) -> list[str]:
     """Return the text columns by name: a text may be stored once, however many cells have it.
 
     Statistics of single column chunks are not read: pyarrow crashes on damaged ones.

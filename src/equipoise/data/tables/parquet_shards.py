@@ -45,7 +45,7 @@ class ParquetShards:
             lacking += [name for name in self.added if name not in values]
             if lacking:
                 raise InvalidInputError(
-                    f"{path} lacks the column {lacking[0]!r}, which {self.paths[0]} has; write all parts alike."
+                    f"{path} lacks the column {lacking[0]!r}, which {self.paths[0]} has; give all the same columns."
                 )
         self.groups = [(file, group) for file, one in enumerate(layouts) for group in range(len(one.group_rows))]
         rows = [count for layout in layouts for count in layout.group_rows]

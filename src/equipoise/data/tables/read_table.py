@@ -1,17 +1,15 @@
 """Tables with their labels: files of any format, frames, and pairs of arrays."""
 
-import ctypes
-import sys
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from equipoise.data.columns.notation import is_some_notation
+from equipoise.cores_and_memory import release_memory
 from equipoise.data.columns.number_range import fits_float32, span
 from equipoise.data.columns.pictures import FOLDER
 from equipoise.data.columns.texts import pack, repeats, without_blanks
@@ -23,11 +21,10 @@ from equipoise.data.tables.registry import TABLE_READERS
 from equipoise.data.tables.target_column import check_columns, choose_target, labels_of, multilabel_of
 from equipoise.data.tables.text_layout import Layout, check_names, find_layout
 from equipoise.errors import InvalidInputError
-from equipoise.storage.unnamed_file import HeldFile
+from equipoise.storage.unnamed_file import HeldFile, ReadableFile
 
 PART_ROWS = 50_000
 EXACT_IN_FLOAT32 = 2**24
-FEW, MOSTLY_DIFFERENT = 1000, 0.9
 
 
 def read_table(source: Any, *, target: str | Sequence[str] | None = None, progress: Progress | None = None) -> Samples:
@@ -63,8 +60,7 @@ def _read_file(path: Path, target: str | Sequence[str] | None, progress: Progres
     layout = find_layout(path)
     check_columns(layout.header, str(path))
     chosen = choose_target(layout.header, target, str(path))
-    # to ask pandas for text takes as long as several columns
-    frame = _read_all(layout, text=set(chosen) - layout.words, progress=progress)
+    frame = _read_all(layout, text=chosen, progress=progress)
     return _noted(_with_target(frame, chosen, str(path)), layout.notes)
 
 
@@ -72,26 +68,26 @@ def _noted(samples: Samples, notes: list[str]) -> Samples:
     return replace(samples, notes=(*notes, *samples.notes)) if notes else samples
 
 
-def iterate_table(source: str | Path | HeldFile, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
-    """Yield data frames of up to ``rows`` rows from a CSV, JSON lines or Parquet file of any size, one part in memory
-    at a time. An Excel workbook is read whole.
+def iterate_table(source: str | ReadableFile, *, rows: int = PART_ROWS, text: Collection[str] = ()) -> Iterator[Any]:
+    """Yield data frames of up to ``rows`` rows from a table of any size, one part in memory at a time.
+
+    An Excel workbook is read whole.
 
     Columns in ``text``, such as ``encoder.text_columns``, are read as text: otherwise a part with only numbers would
     become numbers.
     """
     if rows < 1:
         raise InvalidInputError(f"rows must be at least 1, got {rows}.")
-    path = _file(source)
+    path = source if isinstance(source, HeldFile) else _file(source)
     if path.suffix.lower() == ".npz":
         raise InvalidInputError(f"{path} cannot be read in parts; give a CSV or a Parquet file.")
     with closing(_parts(path, rows, text)) as parts:
         for part in parts:
-            if isinstance(path, Path):  # standard input has no folder
-                part.attrs[FOLDER] = str(path.parent)
+            part.attrs[FOLDER] = str(path.parent)
             yield part
 
 
-def _parts(path: Path, rows: int, text: Collection[str]) -> Generator[Any, None, None]:
+def _parts(path: ReadableFile, rows: int, text: Collection[str]) -> Generator[Any, None, None]:
     reader = TABLE_READERS.get(path.suffix.lower())
     if reader is None:
         yield from read_parts(find_layout(path), rows=rows, text=text)
@@ -100,8 +96,6 @@ def _parts(path: Path, rows: int, text: Collection[str]) -> Generator[Any, None,
 
 
 def _file(source: object) -> Path:
-    if isinstance(source, HeldFile):
-        return cast(Path, source)
     if not isinstance(source, str | Path):
         raise InvalidInputError(
             f"a table must be a file, a data frame or a pair of arrays, got {type(source).__name__}; see read_table."
@@ -115,8 +109,10 @@ def _file(source: object) -> Path:
 
 
 def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | None = None) -> Any:
-    """Read all rows column by column, as float32 where a network would not use more; where there are many, columns of
-    text that repeats are packed, see :func:`~equipoise.data.columns.texts.pack`."""
+    """Read all rows column by column, as float32 where a network would not use more.
+
+    Where there are many, columns of text that repeats are packed, see :func:`~equipoise.data.columns.texts.pack`.
+    """
     parts, rows, told = list[dict[str, Any]](), 0, progress or (lambda *_: None)
     for part in read_parts(layout, rows=PART_ROWS, text=text):
         rows += len(part)
@@ -128,18 +124,11 @@ def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | Non
     if mixed:  # numbers here, words there: keep it all as text
         for part, again in zip(parts, read_parts(layout, rows=PART_ROWS, text=mixed, only=mixed), strict=True):
             part.update(again.items())
-    columns = {name: _joined([part.pop(name) for part in parts], name in layout.codes) for name in layout.header}
+    columns = {name: _joined([part.pop(name) for part in parts]) for name in layout.header}
     if len(parts) > 1:
-        _release_memory()
+        release_memory()
     told(rows, rows)
     return pd.DataFrame(columns, copy=False)
-
-
-def _release_memory() -> None:
-    """Return freed memory to the system: glibc keeps that of the parts, about twice as much as the table takes."""
-    if sys.platform == "linux":
-        with suppress(AttributeError, OSError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _differ(pieces: list[Any]) -> bool:
@@ -150,9 +139,8 @@ def _differ(pieces: list[Any]) -> bool:
     return len({str(kind).replace("floating", "integer") for kind in kinds}) > 1
 
 
-def _joined(pieces: list[Any], codes: bool) -> Any:
-    """Return the parts of a column as one, no larger than it need be. Packing numbers takes longer than reading them
-    where most are different, unless they are codes, which stay text."""
+def _joined(pieces: list[Any]) -> Any:
+    """Return the parts of a column as one, no larger than it need be."""
     if len({piece.dtype for piece in pieces}) > 1:
         known = next((piece.dtype for piece in pieces if not piece.isna().all()), pieces[0].dtype)
         pieces = [piece.astype(known) if piece.isna().all() else piece for piece in pieces]
@@ -161,11 +149,7 @@ def _joined(pieces: list[Any], codes: bool) -> Any:
         values = column.to_numpy()
         exact = not max(map(abs, span(values))) >= EXACT_IN_FLOAT32 and fits_float32(values)
         return column.astype(np.float32) if exact else column
-    if len(column) < PART_ROWS or not repeats(column):
-        return column
-    first = column.iloc[:FEW].dropna()
-    written = not codes and sum(map(is_some_notation, first)) > len(first) / 2
-    return column if written and first.nunique() > MOSTLY_DIFFERENT * len(first) else pack(column)
+    return pack(column) if len(column) >= PART_ROWS and repeats(column) else column
 
 
 def _with_target(frame: Any, target: str | Sequence[str] | None, where: str) -> Samples:

@@ -1,12 +1,12 @@
 """``TABLE_READERS``, where a new file format is one line."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from equipoise.data.tables.excel import read_excel
 from equipoise.data.tables.json_lines import json_parts, read_json_lines
 from equipoise.data.tables.parquet import parquet_parts, read_parquet
+from equipoise.storage.unnamed_file import ReadableFile
 
 
 class TableReader(NamedTuple):
@@ -14,14 +14,14 @@ class TableReader(NamedTuple):
 
     Args:
         read: from a path to the table, a data frame, and notes on what a user would want to know.
-        parts: from a path and ``rows=`` to data frames of up to so many rows each, one in memory at a time; None
+        parts: from a path and ``rows=`` to data frames of up to that many rows each, one in memory at a time; None
             divides the whole table.
     """
 
-    read: Callable[[Path], tuple[Any, list[str]]]
+    read: Callable[[ReadableFile], tuple[Any, list[str]]]
     parts: Callable[..., Iterator[Any]] | None = None
 
-    def iterate(self, path: Path, *, rows: int) -> Iterator[Any]:
+    def iterate(self, path: ReadableFile, *, rows: int) -> Iterator[Any]:
         """Yield data frames of up to ``rows`` rows."""
         if self.parts is not None:
             yield from self.parts(path, rows=rows)

@@ -26,7 +26,7 @@ ROW = "\0row"
 """Name of a column that no file has."""
 
 
-def read_labels(shards: ParquetShards, target: str | None) -> Samples:
+def read_streamed(shards: ParquetShards, target: str | None) -> Samples:
     """Read the labels of a table in one pass and leave its rows on disk; rows without a label are left out.
 
     Args:
@@ -59,6 +59,7 @@ class StreamedTable(SampleRows):
     """
 
     from_files = True
+    in_parts = True
     ndim = 2
 
     def __init__(self, shards: ParquetShards, columns: Sequence[str], rows: NDArray[np.int64] | None = None) -> None:

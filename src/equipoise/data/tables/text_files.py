@@ -10,24 +10,24 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 from equipoise.errors import InvalidInputError
 from equipoise.storage.size_limits import check_unpacked, most_unpacked
+from equipoise.storage.unnamed_file import ReadableFile
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 NO_TABLES = {
     rb"PK\x03\x04": "a zip archive or a spreadsheet; give a spreadsheet a name that ends in .xlsx, or save it as CSV",
-    rb"\xd0\xcf\x11\xe0": "a spreadsheet of an older Excel; save the table as CSV",
+    rb"\xd0\xcf\x11\xe0": "an old Excel spreadsheet (.xls); save it as CSV",
     rb"PAR1": "a Parquet file; give it a name that ends in .parquet",
     rb"%PDF-": "a PDF; give the table as CSV",
     rb"\x89PNG|\xff\xd8\xff|GIF8": "an image; give a table, or a folder of images",
-    rb"version https://git-lfs": "a pointer of Git LFS, not the file itself; run `git lfs pull` to get it",
-    rb"(?i)(?:\xef\xbb\xbf)?\s{0,99}<(?:!doctype html|html|head)": "a web page; check the address, which may "
-    "need a login",
-    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:\[\s{0,99})?\{\s{0,99}(?:\"[^\"\n]{0,999}\"\s{0,99}:|\})": "JSON; give it "
-    "a name that ends in .jsonl where each line is an object, else make it CSV, for example by "
+    rb"version https://git-lfs": "a Git LFS pointer, not the file itself; run `git lfs pull` to get it",
+    rb"(?i)(?:\xef\xbb\xbf)?\s{0,99}<(?:!doctype html|html|head)": "a web page, not a table; if you "
+    "downloaded it, check the address, which may need a login",
+    rb"(?:\xef\xbb\xbf)?\s{0,99}(?:\[\s{0,99})?\{\s{0,99}(?:\"[^\"\n]{0,999}\"\s{0,99}:|\})": "JSON; if each "
+    "line is an object, give it a name that ends in .jsonl, otherwise convert it to CSV, for example with "
     "pandas.read_json(FILE).to_csv",
 }
 """First bytes of files often mistaken for a table, and what to do about them."""
@@ -42,7 +42,7 @@ DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 @contextmanager
-def clear_errors(path: Path) -> Iterator[None]:
+def clear_errors(path: ReadableFile) -> Iterator[None]:
     """Turn errors of the parser and the file system into one sentence."""
     try:
         yield
@@ -61,9 +61,11 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def parser_errors(path: Path) -> Iterator[None]:
-    """Turn errors of pandas' parser into one sentence; apart from the header's, since importing pandas is slow and the
-    header does not need it."""
+def parser_errors(path: ReadableFile) -> Iterator[None]:
+    """Turn errors of pandas' parser into one sentence.
+
+    This is apart from the header, which does not need pandas: importing it is slow.
+    """
     from pandas.errors import ParserError
 
     try:
@@ -73,7 +75,7 @@ def parser_errors(path: Path) -> Iterator[None]:
         raise InvalidInputError(_ragged(path, str(error))) from None
 
 
-def _ragged(path: Path, message: str) -> str:
+def _ragged(path: ReadableFile, message: str) -> str:
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
     if found:
         expected, line, saw = found.groups()
@@ -83,7 +85,7 @@ def _ragged(path: Path, message: str) -> str:
     return f"{path} is not a readable table ({message.strip()}); check the delimiter and the quotation marks."
 
 
-def find_encoding(path: Path) -> tuple[str, int]:
+def find_encoding(path: ReadableFile) -> tuple[str, int]:
     """Return the encoding of a file, and of UTF-8 the number of its bytes."""
     with open_table(path, None) as file:
         start = file.read(4096)
@@ -98,13 +100,13 @@ def find_encoding(path: Path) -> tuple[str, int]:
     return (_old_encoding(path), 0) if size is None else ("utf-8-sig", size)
 
 
-def _size_of_utf8(path: Path) -> int | None:
+def _size_of_utf8(path: ReadableFile) -> int | None:
     """Return the number of bytes, uncompressed; None where the file is not UTF-8."""
     decoder, size = codecs.getincrementaldecoder("utf-8")(), 0
     with open_table(path, None) as file:
         try:
             while chunk := file.read(CHUNK):
-                decoder.decode(chunk)
+                decoder.decode(_without_ascii(chunk))
                 size += len(chunk)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
@@ -112,7 +114,17 @@ def _size_of_utf8(path: Path) -> int | None:
     return size
 
 
-def _old_encoding(path: Path) -> str:
+def _without_ascii(text: bytes) -> bytes:
+    """Return text with a space for each run of ASCII characters: decoding it fails where decoding all of it would."""
+    import numpy as np
+
+    signed = np.frombuffer(text, dtype=np.int8)
+    places = np.flatnonzero(signed < 0)
+    runs = np.insert(signed[places], np.flatnonzero(np.diff(places) > 1) + 1, ord(" ")).tobytes()
+    return b" " * int(signed[0] >= 0) + runs + b" " * int(signed[-1] >= 0)
+
+
+def _old_encoding(path: ReadableFile) -> str:
     """Return the encoding of text that is not UTF-8; decoding then refuses damaged UTF-8 and binary data."""
     encoding = "cp1252"
     with open_table(path, None) as file:
@@ -125,7 +137,7 @@ def _old_encoding(path: Path) -> str:
     return encoding
 
 
-def open_table(path: Path, encoding: str | None) -> IO[Any]:
+def open_table(path: ReadableFile, encoding: str | None) -> IO[Any]:
     """Open a table, decompressed within limits, as bytes or as text of an encoding."""
     opener = OPENERS.get(path.suffix.lower())
     file: IO[bytes] = path.open("rb") if opener is None else io.BufferedReader(_Unpacked(opener, path))
@@ -135,7 +147,7 @@ def open_table(path: Path, encoding: str | None) -> IO[Any]:
 class _Unpacked(io.RawIOBase):
     """A compressed table that decompresses on reading, up to many times its size."""
 
-    def __init__(self, opener: Callable[..., Any], path: Path) -> None:
+    def __init__(self, opener: Callable[..., Any], path: ReadableFile) -> None:
         self.file = path.open("rb")
         self.packed, self.path, self.size, self.most = opener(self.file), path, 0, most_unpacked(path)
 

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from equipoise.data.tables.text_files import OLD_ENCODINGS, clear_errors, find_encoding, open_table
 from equipoise.errors import InvalidInputError
+from equipoise.storage.unnamed_file import ReadableFile
 from equipoise.wording import are_codes, is_numeric_text
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -29,14 +29,13 @@ DECIMALS = re.compile(r"[+-]?\d+([.,])\d+")
 class Layout:
     """The layout of a table in a text file."""
 
-    path: Path
+    path: ReadableFile
     header: tuple[str, ...]
     delimiter: str
     decimal: str
     encoding: str
     skipped: int = 0  # lines before the header
     codes: frozenset[str] = frozenset()  # columns of codes such as 01000, which are not numbers
-    words: frozenset[str] = frozenset()  # columns with words among their first values, which pandas takes for text
     lines: int = 0  # about as many as the whole file has; 0 where it is not UTF-8
 
     @property
@@ -47,7 +46,7 @@ class Layout:
         return [f"{self.path} is not UTF-8; read as {OLD_ENCODINGS[self.encoding]}: check letters such as é, ß or €."]
 
 
-def find_layout(path: Path) -> Layout:
+def find_layout(path: ReadableFile) -> Layout:
     """Detect header, delimiter, decimal sign and encoding from the start of the file."""
     with clear_errors(path):
         encoding, size = find_encoding(path)
@@ -81,7 +80,6 @@ def find_layout(path: Path) -> Layout:
         encoding,
         skipped=int(bool(said)),
         codes=frozenset(name for name, values in columns if are_codes(values)),
-        words=frozenset(name for name, values in columns if any(map(_is_word, values))),
         lines=round(size / len(start.encode()) * len(beginning)),
     )
 
@@ -92,10 +90,6 @@ def _first_values(header: Sequence[str], lines: Sequence[str], delimiter: str) -
     fields = ([field.strip() for field in column] for column in columns)
     known = ([field for field in column if field not in MISSING] for column in fields)
     return list(zip(header, known, strict=False))
-
-
-def _is_word(value: str) -> bool:
-    return not is_numeric_text(value) and value.lower() not in ("true", "false")
 
 
 def sniff_delimiter(lines: Sequence[str]) -> str:
@@ -147,7 +141,7 @@ def _fields(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
     return (row for row in reader if row)
 
 
-def _check_header(path: Path, fields: Sequence[str]) -> tuple[str, ...]:
+def _check_header(path: ReadableFile, fields: Sequence[str]) -> tuple[str, ...]:
     names = [field.strip() for field in fields]
     while len(names) > 1 and not names[-1]:  # the line ends in a delimiter
         names.pop()

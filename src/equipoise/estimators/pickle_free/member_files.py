@@ -10,7 +10,6 @@ import json
 import tempfile
 import warnings
 import zipfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from equipoise.estimators.pickle_free.trusted_types import PLAIN, check_types, e
 from equipoise.storage.files import check_plain, read_plain, write_atomically, writing_into
 from equipoise.storage.records import Name
 from equipoise.storage.size_limits import check_unpacked, most_unpacked, parse_json
+from equipoise.storage.versions import package_version
 
 LARGEST = 2**31
 PLACEHOLDER = "equipoise part: "
@@ -197,10 +197,4 @@ def _read_parts(kind: str, archive: zipfile.ZipFile) -> list[Any]:
 
 def _version(model: Any) -> str:
     """Return the package that the class comes from, and its version."""
-    package = {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn"}.get(
-        type(model).__module__.split(".")[0], type(model).__module__.split(".")[0]
-    )
-    try:
-        return f"{package} {version(package)}"
-    except PackageNotFoundError:
-        return package
+    return package_version(type(model).__module__.split(".")[0])

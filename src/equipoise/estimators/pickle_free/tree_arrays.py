@@ -134,7 +134,7 @@ def require(sound: bool, fault: str) -> None:
 def finite(values: Sequence[Any], count: int) -> Numbers:
     """Return numbers given as numbers or as text."""
     sound = all(NUMBER.fullmatch(value) if type(value) is str else type(value) in (int, float) for value in values)
-    require(sound and len(values) == count, "a tree of another size, or numbers that are none")
+    require(sound and len(values) == count, "a tree of another size, or values that are not numbers")
     found = np.array([float(value) for value in values], np.float64)
     require(bool(np.isfinite(found).all()), "a number that is not finite")
     return found
@@ -143,7 +143,7 @@ def finite(values: Sequence[Any], count: int) -> Numbers:
 def whole(values: Sequence[Any], count: int) -> Numbers:
     """Return whole numbers given as numbers or as text."""
     sound = all(re.fullmatch(r"-?\d{1,15}", value) if type(value) is str else type(value) is int for value in values)
-    require(sound and len(values) == count, "a tree of another size, or numbers that are none")
+    require(sound and len(values) == count, "a tree of another size, or values that are not numbers")
     return np.array([int(value) for value in values], np.int64)
 
 

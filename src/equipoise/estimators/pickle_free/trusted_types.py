@@ -37,7 +37,8 @@ SINGLE_CLASSES = _names("""
     sklearn.ensemble._hist_gradient_boosting.binning._BinMapper sklearn.multiclass._ConstantPredictor
     sklearn.neural_network._stochastic_optimizers.AdamOptimizer sklearn.utils._bunch.Bunch
     sklearn.neural_network._stochastic_optimizers.SGDOptimizer sklearn.svm._classes.LinearSVC
-    equipoise.estimators.given_probabilities.GivenProbabilities equipoise.estimators.packed_network.PackedNetwork
+    equipoise.estimators.given_probabilities.GivenProbabilities equipoise.estimators.log_odds_vote.LogOddsVote
+    equipoise.estimators.packed_network.PackedNetwork
 """)
 COMPILED_LOSSES = _names("""
     CyExponentialLoss CyHalfBinomialLoss CyHalfMultinomialLoss EpsilonInsensitive Hinge Huber Log ModifiedHuber

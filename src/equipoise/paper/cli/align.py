@@ -30,10 +30,11 @@ def align(
     quiet: Quiet = False,
     **values: Any,
 ) -> None:
-    """Find the face in every image and align it to the 112×112 template of face recognition.
+    """Find and align the face in every image.
 
-    Faces get the names of their images. DST/to_check.csv lists images without a face, with several, or unreadable;
-    DST/alignment.csv has the landmarks of all. Run it again to continue after an interruption.
+    Faces are aligned to the 112×112 template of face recognition and keep the names of their images. DST/to_check.csv
+    lists images that are unreadable or show no face or several; DST/alignment.csv has the landmarks of all. Run the
+    command again to continue after an interruption.
 
     \b
     Examples:

@@ -11,14 +11,16 @@ from equipoise.app.cli.printing import ConsoleWatcher
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A public set, such as mnist; an unknown name lists them.")],
+    name: Annotated[str, typer.Argument(help="A data set, such as mnist; an unknown name lists them all.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder to put it in; default $EQUIPOISE_DATA/NAME, else data/NAME.")
     ] = None,
     mirror: Annotated[str | None, typer.Option(help="Another address that holds the same files.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Download a public set; resumes an earlier attempt, and checks every file.
+    """Download a public data set.
+
+    An interrupted download is resumed, and every file is checked.
 
     \b
     Example:

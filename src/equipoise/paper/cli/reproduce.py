@@ -11,7 +11,7 @@ from rich.console import Console
 from equipoise.app.cli.completion import one_of, tables
 from equipoise.app.cli.flags import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher
-from equipoise.family_names import family_names
+from equipoise.registry_names import family_names
 
 if TYPE_CHECKING:
     from equipoise.app.compare import Fit
@@ -22,14 +22,16 @@ NAMES = ", ".join(family_names("equipoise.paper.tables.table_cases", "TABLES"))
 def reproduce(
     table: Annotated[str, typer.Argument(help=f"{NAMES} or illustration.", autocompletion=one_of(tables))],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder that keeps every finished fit, and the page.")] = Path("reproduced"),
-    seeds: Annotated[int, typer.Option(min=1, help="Each draws its own imbalance, split and first weights.")] = 5,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for the page and for every finished fit.")] = Path("reproduced"),
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of seeds, each with its own imbalance, split and weights.")
+    ] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Let other methods choose their hyperparameter on validation rows.")
+        bool, typer.Option("--tune", help="Let other methods choose their hyperparameters on validation rows.")
     ] = False,
     methods: Annotated[str | None, typer.Option(help="Only these methods, separated by commas.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the illustration.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the illustration.")] = 0,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few samples and epochs, to see that it runs.")] = False,
     quiet: Quiet = False,
 ) -> None:

@@ -24,12 +24,12 @@ def verify(
     quiet: Quiet = False,
     **values: Any,
 ) -> None:
-    """Measure how well a network recognises whether two faces show one person.
+    """Test a face recogniser on pairs of photographs.
 
-    The similarity of a pair is the cosine of two features; a fold is scored at the threshold that suits the other folds
-    best. Features come from a finished RUN, an ONNX recogniser, or a file. Pairs come from LFW's pairs.txt, the
-    splits.txt of YouTube Faces, plain lists of `path path 0/1 [fold]` and the .bin files of AgeDB-30, CFP-FP and
-    others; or are drawn from a folder of people and saved as a list.
+    The similarity of two faces is the cosine of their features. Each fold is scored at the threshold that is best on
+    the other folds. Features come from a finished RUN, an ONNX recogniser, or a file. Pairs come from LFW's pairs.txt,
+    the splits.txt of YouTube Faces, plain lists of `path path 0/1 [fold]`, or the .bin files of AgeDB-30, CFP-FP and
+    others; or they are drawn from a folder of people and saved as a list.
 
     \b
     Examples:

@@ -202,8 +202,8 @@ def _outcomes(
         yield from in_parts(executor, partial(_in_worker, work), parts, ahead=4 * workers)
     except BrokenProcessPool as error:
         raise InvalidStateError(
-            'a worker ended early, perhaps for lack of memory or of `if __name__ == "__main__":` in the script; run '
-            "again to go on, with fewer workers."
+            'a worker ended early; perhaps memory ran out, or the script lacks `if __name__ == "__main__":`. Run again '
+            "with fewer workers to continue."
         ) from error
 
 

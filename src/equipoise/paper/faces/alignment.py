@@ -34,7 +34,7 @@ def similarity(points: Floats, target: Floats) -> Floats:
     centre, aim = points.mean(axis=0), target.mean(axis=0)
     spread = ((points - centre) ** 2).sum()
     if not np.isfinite(points).all() or spread <= 1e-12:
-        raise InvalidInputError("landmarks must be finite and apart from each other; these fall into one place.")
+        raise InvalidInputError("landmarks must be finite and differ from each other; these coincide.")
     left, stretch, right = np.linalg.svd((target - aim).T @ (points - centre))
     signs = np.array([1.0, np.sign(np.linalg.det(left) * np.linalg.det(right))])  # -1 undoes a mirroring
     turn = left * signs @ right
@@ -124,8 +124,10 @@ def steadied(landmarks: Floats, box: Floats, mirrored: Faces, width: int) -> Flo
 
 
 def chosen(faces: Faces, height: int, width: int, *, by: Choice = "centre") -> int:
-    """Choose the main face of an image: the ``"largest"`` box; or by ``"centre"`` the largest area minus twice the
-    squared distance from the image's centre, so that a smaller face in the middle wins over a larger one at the side.
+    """Choose the main face of an image: the ``"largest"`` box, or the best by ``"centre"``.
+
+    That is the largest area minus twice the squared distance from the image's centre, so that a smaller face in the
+    middle wins over a larger one at the side.
     """
     worth = (faces.boxes[:, 2:] - faces.boxes[:, :2]).prod(axis=1)
     if by == "centre":

@@ -176,7 +176,7 @@ def check_empty_or_ours(folder: Path) -> None:
     strange = next((name for name in sorted(os.listdir(folder)) if name != LOCK), None)
     if strange is not None:
         raise InvalidInputError(
-            f"{str(folder)!r} is not empty (it has {strange!r}) and no earlier alignment; give a new folder."
+            f"{str(folder)!r} is not empty (it has {strange!r}) and is not an earlier alignment; give a new folder."
         )
 
 

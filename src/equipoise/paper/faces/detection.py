@@ -184,8 +184,10 @@ def detect(
     min_face: Sequence[float],
     thresholds: tuple[float, float, float] = THRESHOLDS,
 ) -> list[Faces]:
-    """Detect the faces of every image, at least ``min_face`` pixels large; images of equal size share each network
-    call."""
+    """Detect the faces of every image, at least ``min_face`` pixels large.
+
+    Images of equal size share each network call.
+    """
     if not images:
         return []
     tables = [AreaTable(image) for image in images]
@@ -216,8 +218,10 @@ def _proposals(tables: list[AreaTable], networks: MTCNN, min_face: Sequence[floa
 
 
 def _cells(probability: Floats, corrections: Floats, pixel: tuple[float, float], threshold: float) -> Floats:
-    """Return windows (n, 9) that P-Net takes for faces: box in image pixels, probability, corrections; ``pixel`` is the
-    height and width of a pixel of this scale."""
+    """Return windows (n, 9) that P-Net takes for faces: box in image pixels, probability, corrections.
+
+    ``pixel`` is the height and width of a pixel of this scale.
+    """
     rows, columns = np.nonzero(probability >= threshold)
     corner = np.stack([columns, rows], axis=1) * STEP
     boxes = np.concatenate([corner, corner + CELL], axis=1) * np.tile(pixel[::-1], 2)

@@ -19,9 +19,10 @@ from equipoise.errors import InvalidInputError, listed, reason
 from equipoise.models import ImageBackbone
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.paper.face_options import SIDE, Layer
-from equipoise.paper.faces.pairs import Pairs
+from equipoise.paper.faces.pairs import FacePairs
 from equipoise.paper.faces.verification_scores import averaged, cosines
-from equipoise.storage.files import check_plain, load_arrays
+from equipoise.storage.files import check_plain
+from equipoise.storage.size_limits import load_arrays
 from equipoise.training.settings import rows_at_once
 
 Source = str | os.PathLike[str]
@@ -46,7 +47,7 @@ class FaceEncoder(Protocol):
         """Return the features (n, D) of images (n, channels, height, width)."""
 
 
-def known_people(trained_on: Iterable[str], pairs: Pairs) -> list[str]:
+def known_people(trained_on: Iterable[str], pairs: FacePairs) -> list[str]:
     """Return a sentence if people of the pairs were trained on, which makes the figures optimistic."""
     known = sorted(set(pairs.people) & set(trained_on))
     if not known:
@@ -170,8 +171,9 @@ def _subtracts_first(file: Path) -> bool:
 
 @dataclass(frozen=True)
 class StoredEmbeddings:
-    """Features (images, D) that were computed elsewhere, for images by their names below a folder, with or without
-    suffix.
+    """Features (images, D) that were computed elsewhere.
+
+    Images go by their names below a folder, with or without suffix.
     """
 
     path: Path
@@ -203,7 +205,7 @@ class StoredEmbeddings:
         """Return the names as if they were the files of a folder, whatever ``images`` are."""
         return Scan(self.path, images=sorted(self.names))
 
-    def pictures(self, pairs: Pairs, images: Source | None) -> Pairs | None:
+    def pictures(self, pairs: FacePairs, images: Source | None) -> FacePairs | None:
         """Return the pairs with files below ``images``, where suffixes of the names may be missing; None without."""
         if images is None:
             return None
@@ -216,7 +218,7 @@ class StoredEmbeddings:
             raise InvalidInputError(f"{listed(missing)} of the embeddings are not in {str(images)!r}; check --images.")
         return replace(pairs, files=files, root=found.root)
 
-    def features(self, pairs: Pairs, *, progress: Progress | None = None) -> Floats:  # noqa: ARG002
+    def features(self, pairs: FacePairs, *, progress: Progress | None = None) -> Floats:  # noqa: ARG002
         """Return one feature per face of the pairs, (faces, D): for a video, the mean over its frames."""
         place = {name: row for row, name in enumerate(self.names)}
         return averaged(self.values[[place[name] for name in pairs.files]], pairs.face, pairs.faces)
@@ -232,16 +234,16 @@ class EncodedFaces:
         """Return the source of the faces' names: the images themselves."""
         return images
 
-    def pictures(self, pairs: Pairs, images: Source | None) -> Pairs | None:  # noqa: ARG002
+    def pictures(self, pairs: FacePairs, images: Source | None) -> FacePairs | None:  # noqa: ARG002
         """Return the pairs, whose images are available."""
         return pairs
 
-    def features(self, pairs: Pairs, *, progress: Progress | None = None) -> Floats:
+    def features(self, pairs: FacePairs, *, progress: Progress | None = None) -> Floats:
         """Return :func:`face_features`."""
         return face_features(self.encoder, pairs, progress=progress)
 
 
-def face_features(encoder: FaceEncoder, pairs: Pairs, *, progress: Progress | None = None) -> Floats:
+def face_features(encoder: FaceEncoder, pairs: FacePairs, *, progress: Progress | None = None) -> Floats:
     """Return one feature per face of the pairs, (faces, D): for a video, the mean over its frames.
 
     Images are processed a few at a time, so that memory does not grow with the number of frames.
@@ -258,10 +260,10 @@ def face_features(encoder: FaceEncoder, pairs: Pairs, *, progress: Progress | No
         if progress is not None:
             progress(rows.stop, len(pairs.files))
     if sums is None or not np.isfinite(sums).all():
-        raise InvalidInputError("the network gave features that are not finite; train again, or give another model.")
+        raise InvalidInputError("the network returned non-finite features; train again, or give another model.")
     return sums / np.bincount(pairs.face, minlength=pairs.faces)[:, None]
 
 
-def similarities(features: Floats, pairs: Pairs) -> Floats:
+def similarities(features: Floats, pairs: FacePairs) -> Floats:
     """Return the cosine of the features (faces, D) of each pair, (pairs,)."""
     return cosines(features[pairs.first], features[pairs.second])

@@ -19,8 +19,10 @@ VARIABLE = "EQUIPOISE_MTCNN"
 
 
 class PNet(nn.Module):
-    """Proposals: images (batch, 3, h, w) -> probability of a face (batch, rows, columns) and corrections of its box
-    (batch, 4, rows, columns), for every 12×12 window at a step of 2."""
+    """Proposals: for every 12×12 window at a step of 2, whether it shows a face.
+
+    Images (batch, 3, h, w) -> probability (batch, rows, columns) and corrections of the box (batch, 4, rows, columns).
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,9 +58,12 @@ class RNet(nn.Module):
 
 
 class ONet(nn.Module):
-    """Output: windows (batch, 3, 48, 48) -> probability of a face (batch,), corrections of its box (batch, 4), and five
-    landmarks (batch, 5, 2) as shares of the window: the eye on the left of the image, the one on the right, the nose,
-    and the corners of the mouth, left and right."""
+    """Output: the faces among windows, their boxes and landmarks.
+
+    Windows (batch, 3, 48, 48) -> probability of a face (batch,), corrections of its box (batch, 4), and five landmarks
+    (batch, 5, 2) as shares of the window: the eye on the left of the image, the one on the right, the nose, and the
+    corners of the mouth, left and right.
+    """
 
     side = 48
 

@@ -1,17 +1,19 @@
-"""Readers for lists of pairs: LFW, YouTube Faces, plain lists, and ``.bin`` files of AgeDB-30 and CFP-FP."""
+"""Pairs of faces by any protocol: LFW, YouTube Faces, plain lists, ``.bin`` files, and pairs drawn from a folder."""
 
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from equipoise.data.images.scan import Scan, scan_images
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces.pairs import NamedPair, Pairs, dealt_folds, gather_pairs
+from equipoise.paper.face_options import PAIRS, Protocol
+from equipoise.paper.faces.drawn_pairs import check_new, pairs_of_people, write_pairs
+from equipoise.paper.faces.pairs import FacePairs, NamedPair, dealt_folds, gather_pairs
 from equipoise.paper.faces.plain_pickle import (
     RecordedCall,
     RefusedPickleError,
@@ -29,11 +31,74 @@ TRUTH_TYPES = ("b1", "?", "bool")
 BYTE_TYPES = ("u1", "i1", "uint8", "int8")
 SAME = {"1": True, "0": False, "true": True, "false": False, "-1": False}
 
-Images = str | os.PathLike[str] | Scan  # a folder or archive, or the names of what was found already
+Source = str | os.PathLike[str]
+Images = Source | Scan  # a folder or archive, or the names of what was found already
 Numbered = tuple[int, list[str]]  # a line's number, from 1, and its fields
 
 
-def read_lfw_pairs(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> Pairs:
+def read_pairs(
+    pairs: Source,
+    images: Images | None = None,
+    *,
+    protocol: Protocol | None = None,
+    skip_missing: bool = False,
+    frames: int | None = None,
+    count: int = PAIRS,
+    seed: int = 0,
+) -> tuple[Protocol, FacePairs]:
+    """Return the protocol by which pairs are read, by default that of the list, and the pairs.
+
+    Args:
+        pairs: the list, or for ``"folder"`` the file to write it into.
+        images: the folder or archive of the images, or the names of faces whose features are known; a ``.bin`` file
+            has its own images.
+        skip_missing, frames, count, seed: as :class:`~equipoise.paper.face_options.VerifyOptions` has them.
+    """
+    protocol = protocol or guessed_protocol(pairs)
+    if protocol not in get_args(Protocol):
+        raise InvalidInputError(f"--protocol must be one of {', '.join(get_args(Protocol))}, got {protocol!r}.")
+    if frames is not None and protocol != "ytf":
+        raise InvalidInputError(f"--frames is for videos, and the protocol is {protocol}; leave it out.")
+    if protocol == "bin":
+        if images is not None:
+            raise InvalidInputError("a .bin file holds its own images; leave --images out.")
+        return protocol, read_bin_pairs(pairs)
+    if images is None:
+        raise InvalidInputError(f"--protocol {protocol} needs --images, the folder of the faces.")
+    if protocol == "folder":
+        if isinstance(images, Scan):
+            raise InvalidInputError("--protocol folder draws pairs from images; --embeddings needs a list of pairs.")
+        check_new(pairs)
+        drawn = pairs_of_people(images, pairs=count, seed=seed)
+        write_pairs(drawn, pairs)
+        return protocol, drawn
+    if protocol == "ytf":
+        return protocol, read_ytf_pairs(pairs, images, skip_missing=skip_missing, frames=frames)
+    read = read_lfw_pairs if protocol == "lfw" else read_pair_list
+    return protocol, read(pairs, images, skip_missing=skip_missing)
+
+
+def guessed_protocol(pairs: Source) -> Protocol:
+    """Guess the protocol from the file's suffix and first line."""
+    path = Path(pairs).expanduser()
+    if path.suffix.lower() == ".bin":
+        return "bin"
+    try:
+        with path.open("rb") as file:
+            first = file.readline(1000).decode("utf-8-sig", errors="replace").strip()
+    except OSError as error:
+        raise InvalidInputError(
+            f"{path} cannot be read: {error.strerror or error}; check --pairs, or pass --protocol folder to make it."
+        ) from error
+    fields = first.replace(",", " ").split()
+    if fields and len(fields) <= 2 and all(field.isdecimal() for field in fields):
+        return "lfw"
+    if "split" in first.lower() or (first.count(",") >= 4 and fields[0].isdecimal()):
+        return "ytf"
+    return "list"
+
+
+def read_lfw_pairs(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> FacePairs:
     """Read ``pairs.txt`` of LFW: ``10 300``, then for each of 10 folds 300 pairs of one person and 300 of two.
 
     The images are ``Name/Name_0001.jpg``, or ``Name_0001.jpg`` right in the folder, of any format.
@@ -53,7 +118,7 @@ def read_lfw_pairs(path: str | os.PathLike[str], images: Images, *, skip_missing
         _lfw_pair(fields, number, source, None if folds == 1 else 1 + place // (2 * each))
         for place, (number, fields) in enumerate(rest)
     ]
-    found = images if isinstance(images, Scan) else scan_images(images)
+    found = scan_images(images)
     people = {face: face.rsplit("_", 1)[0] for pair in named for face in (pair.first, pair.second)}
     files = _by_stem(found, set(people))
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
@@ -65,7 +130,7 @@ def read_ytf_pairs(
     *,
     skip_missing: bool = False,
     frames: int | None = None,
-) -> Pairs:
+) -> FacePairs:
     """Read ``splits.txt`` of YouTube Faces: lines of split, number, two videos (``Name/2``) and 1 for one person.
 
     The frames of a video are the images in its folder, ``Name/2/*.jpg``; at most ``frames`` of them are used, spread
@@ -79,13 +144,13 @@ def read_ytf_pairs(
     named = [_ytf_pair(fields, number, source) for number, fields in lines]
     if frames is not None and frames < 1:
         raise InvalidInputError(f"frames of a video must be at least 1, got {frames}.")
-    found = images if isinstance(images, Scan) else scan_images(images)
+    found = scan_images(images)
     files = _by_video(found, {face for pair in named for face in (pair.first, pair.second)}, frames)
     people = {face: face.split("/", 1)[0] for face in files}
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
 
 
-def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> Pairs:
+def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> FacePairs:
     """Read a plain list: ``path path 0/1`` and optionally the fold, from 1, in each line; 1 means the same person.
 
     Fields are separated by tabs, else by commas, else by spaces. ``#`` begins a comment.
@@ -94,13 +159,13 @@ def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing
     named = [_list_pair(fields, number, source) for number, fields in lines]
     if len({pair.fold is None for pair in named}) > 1:
         raise InvalidInputError(f"{source} gives the fold of only some pairs; give it in every line, or in none.")
-    found = images if isinstance(images, Scan) else scan_images(images)
+    found = scan_images(images)
     files = {name: (name,) for name in found.images}
     people = {name: PurePosixPath(name).parent.name for name in files}
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
 
 
-def read_bin_pairs(path: str | os.PathLike[str]) -> Pairs:
+def read_bin_pairs(path: str | os.PathLike[str]) -> FacePairs:
     """Read a ``.bin`` file, a pickle of encoded images and booleans; its folds are consecutive tenths."""
     file = Path(path).expanduser()
     images, same = read_plain_pickle(file, _images_and_truth, what="a file of pairs", most_bytes=BIN_BYTES)
@@ -111,7 +176,7 @@ def read_bin_pairs(path: str | os.PathLike[str]) -> Pairs:
     truth = np.array(same)
     fold, notes = dealt_folds(truth, file.name)
     faces = np.arange(len(images))
-    return Pairs(tuple(images), faces, faces[::2], faces[1::2], truth, fold, notes=notes)
+    return FacePairs(tuple(images), faces, faces[::2], faces[1::2], truth, fold, notes=notes)
 
 
 def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:

@@ -38,7 +38,7 @@ class EncodedImages:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class FacePairs:
     """Pairs of faces; a face is one image, or the frames of a video.
 
     Args:
@@ -93,7 +93,7 @@ def gather_pairs(
     source: str,
     people: Mapping[str, str],
     skip_missing: bool,
-) -> Pairs:
+) -> FacePairs:
     """Gather the pairs of faces named in a list, the ``source``.
 
     ``files`` are the image files of each available face, below ``root``, and ``people`` says whom it shows.
@@ -106,7 +106,7 @@ def gather_pairs(
     place = {name: number for number, name in enumerate(faces)}
     same = np.array([pair.same for pair in kept])
     fold, fold_note = _folds(kept, same, source)
-    return Pairs(
+    return FacePairs(
         files=tuple(file for name in faces for file in files[name]),
         face=np.repeat(np.arange(len(faces)), [len(files[name]) for name in faces]),
         first=np.array([place[pair.first] for pair in kept], dtype=np.intp),

@@ -18,11 +18,10 @@ from equipoise.app.report.sections.reliability_diagrams import diagram_of, relia
 from equipoise.app.runs.notable_samples import thumbnail
 from equipoise.errors import InvalidInputError
 from equipoise.paper.face_options import VerifyOptions
-from equipoise.paper.faces.pairs import Pairs
-from equipoise.paper.faces.read_pairs import Source
-from equipoise.paper.faces.same_person import SamePerson
+from equipoise.paper.faces.pair_files import Source
+from equipoise.paper.faces.pairs import FacePairs
 from equipoise.paper.faces.verification_scores import FALSE_ACCEPTS, Roc
-from equipoise.paper.faces.verify import VerifiedPairs
+from equipoise.paper.faces.verify import SamePerson, VerifiedPairs
 
 DRAWN_POINTS = 2000
 """Most points of a ROC curve in a figure; more would not be visible."""
@@ -56,8 +55,9 @@ accepts</th>{{ n(tar|percent if tar is not none else "needs " ~ (false_accepts /
 {% endfor %}</tbody></table></div></details>
 """
 CURVES = """\
-<div class="split wide"><p class="prose">A pair is accepted as one person from some similarity on. The stricter that \
-threshold, the fewer strangers are accepted (left) and the fewer pairs of one person (down).</p>
+<div class="split wide"><p class="prose">A pair is accepted as one person if its similarity reaches a \
+threshold. The higher the threshold, the fewer strangers are accepted (left), but also the fewer pairs of one person \
+(down).</p>
 <figure>{{ roc }}</figure></div>
 """
 PROBABILITY = """\
@@ -65,8 +65,8 @@ PROBABILITY = """\
 similarity {{ "%+.3f"|format(probability.intercept) }}))), fitted to all pairs. The picture shows each fold by a \
 curve fitted to the others: dots on the dashed line mean that answers given with 80% probability are right in 80% of \
 the cases.</p>
-<p>It holds where {{ probability.share|percent }} of the pairs show one person, as here. Where {{ "1 pair in 1,000" }} \
-does, a pair at the similarity that means 99% here is one person with {{ rare|percent }} only.</p></div>
+<p>It holds where {{ probability.share|percent }} of the pairs show one person, as here. If only \
+{{ "1 pair in 1,000" }} does, a pair with a probability of 99% here shows one person with {{ rare|percent }}.</p></div>
 <figure>{{ picture }}</figure></div>
 """
 PAIRS = """\
@@ -186,7 +186,7 @@ def _hardest(found: VerifiedPairs) -> Section:
     return Section("Pairs", "The hardest pairs", fill(PAIRS, parts=parts))
 
 
-def _thumbnail(pairs: Pairs, place: int) -> str:
+def _thumbnail(pairs: FacePairs, place: int) -> str:
     pixels = pairs.images((SHOWN_SIDE, SHOWN_SIDE), 3)[slice(place, place + 1)][0]
     return f"data:image/jpeg;base64,{thumbnail(pixels)}"
 

@@ -19,7 +19,7 @@ TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 LOSSY = "these images are JPEG, not the original pixels of CIFAR-10: say so beside every figure."
 PIXELS = 3 * 32 * 32
 BATCH_BYTES = 2**28
-"""Largest batch that is read; the published ones have 31 MB."""
+"""Largest batch that is read; the published ones have at most 154 MB."""
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.intp]]
 
@@ -58,24 +58,25 @@ def _present(path: Path) -> Path:
     return path
 
 
-def read_binary_batch(path: Path) -> Batch:
-    """Read images (n, 3, 32, 32) and labels 0 to 9 from records of one label byte and 3,072 pixel bytes."""
+def read_binary_batch(path: Path, *, label_bytes: int = 1, classes: int = 10) -> Batch:
+    """Read images (n, 3, 32, 32) and labels from records of 3,072 pixel bytes behind the label.
+
+    Of several label bytes the last one counts: CIFAR-100 has a coarse label before the fine one.
+    """
     try:
         content = read_plain(path, most_bytes=BATCH_BYTES)
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if len(content) == 0 or len(content) % (PIXELS + 1):
+    size = label_bytes + PIXELS
+    if len(content) == 0 or len(content) % size:
         raise InvalidInputError(
-            f"{path} must hold records of {PIXELS + 1:,} bytes, got {len(content):,} bytes; fetch it again."
+            f"{path} must hold records of {size:,} bytes, got {len(content):,} bytes; fetch it again."
         )
-    records = np.frombuffer(content, np.uint8).reshape(-1, PIXELS + 1)
-    return _checked(path, records[:, 1:], records[:, 0].astype(np.intp))
-
-
-def _checked(path: Path, pixels: NDArray[np.uint8], labels: NDArray[np.intp]) -> Batch:
-    if labels.min() < 0 or labels.max() > 9:
-        raise InvalidInputError(f"{path} must hold labels from 0 to 9, got others; fetch it again.")
-    return pixels.reshape(-1, 3, 32, 32), labels
+    records = np.frombuffer(content, np.uint8).reshape(-1, size)
+    labels = records[:, label_bytes - 1].astype(np.intp)
+    if labels.max() >= classes:
+        raise InvalidInputError(f"{path} must hold labels from 0 to {classes - 1}, got others; fetch it again.")
+    return records[:, label_bytes:].reshape(-1, 3, 32, 32), labels
 
 
 def _read_images(root: Path, reading: Reading) -> Samples:

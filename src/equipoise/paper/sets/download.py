@@ -145,8 +145,8 @@ class _Download:
             found = _sha256(self.part)
             self.part.unlink()
             raise FetchError(
-                f"{url} has the checksum {found[:12]}…, not the published {self.file.sha256[:12]}…; what came was "
-                "removed: give another --mirror."
+                f"{url} has the checksum {found[:12]}…, not the published {self.file.sha256[:12]}…; the "
+                "download was removed: give another --mirror."
             )
 
     def _receive(self, url: str) -> None:
@@ -170,8 +170,8 @@ class _Download:
     def _check_time(self) -> None:
         if self.clock() > self.end:
             raise FetchError(
-                f"{self.file.name} did not arrive within {self.limits.total_seconds:,.0f} seconds; what came is kept: "
-                "run the same command again to continue, or give another --mirror."
+                f"{self.file.name} did not arrive within {self.limits.total_seconds:,.0f} seconds; what has arrived "
+                "is kept: run the same command again to continue, or give another --mirror."
             )
 
     def _connect(self, url: str, offset: int) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from equipoise.data.images import Images
-from equipoise.data.images.check import tolerate, verify
+from equipoise.data.images.check import check_files, tolerate
 from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, header, read_bytes
 from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.scan import Labelled
@@ -81,14 +81,16 @@ def left_out(count: int, listing: str) -> list[str]:
 def image_samples(
     root: Path, rows: Labelled, reading: Reading, *, size: Size | None = None, channels: int | None = None
 ) -> Samples:
-    """Build samples from image files, named relative to ``root``; ``size`` and ``channels`` default to those of the
-    first file."""
+    """Build samples from image files, named relative to ``root``.
+
+    ``size`` and ``channels`` default to those of the first file.
+    """
     if not rows.names:
         raise InvalidInputError(f"{root} has the folders of the set, but no image is in them.")
     table = FileTable.of(root, rows.names)
     reasons = np.where(table.sizes > 0, "", "the file is empty")
     if reading.check:
-        verified = verify(table, progress=reading.progress)
+        verified = check_files(table, progress=reading.progress)
         reasons, table = verified.reasons, replace(table, digests=verified.digests)
     bad = [f"{table.name(int(row))!r} ({reasons[row]})" for row in np.flatnonzero(reasons != "")]
     note = tolerate(bad, len(table), what="image files cannot be read", remedy="fetch the data again")

@@ -11,6 +11,7 @@ from equipoise.data.samples import Progress, Samples
 from equipoise.errors import InvalidInputError
 from equipoise.paper.sets.celeba import CELEBA
 from equipoise.paper.sets.cifar10 import CIFAR10
+from equipoise.paper.sets.cifar100 import CIFAR100
 from equipoise.paper.sets.dataset import DataSet, Reading, Size
 from equipoise.paper.sets.dermofit import DERMOFIT, DERMOFIT_5
 from equipoise.paper.sets.ham10000 import HAM10000
@@ -25,6 +26,7 @@ DATASETS: dict[str, DataSet] = {
     "mnist": MNIST,
     "fashion_mnist": FASHION_MNIST,
     "cifar10": CIFAR10,
+    "cifar100": CIFAR100,
     "celeba": CELEBA,
     "dermofit": DERMOFIT,
     "dermofit_5": DERMOFIT_5,
@@ -122,7 +124,7 @@ def _differences(known: DataSet, samples: Samples) -> list[str]:
         for part, official in known.images.items()
         if found[part] != official
     ]
-    classes = samples.y.shape[1] if samples.multilabel else len(np.unique(samples.y))
+    classes = len(samples.encoded[0])
     if classes != known.classes:
         notes.append(f"{known.title} has {known.classes:,} classes, found {classes:,}.")
     return notes

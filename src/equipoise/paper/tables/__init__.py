@@ -1,6 +1,6 @@
 """The paper's tables beside its own figures, with every rival in the same run."""
 
-from equipoise.paper.tables.paper_figures import illustrate, illustration_page
+from equipoise.paper.tables.illustrations import illustrate, illustration_page
 from equipoise.paper.tables.table_cases import TABLES
 from equipoise.paper.tables.table_page import table_page
 from equipoise.paper.tables.table_runner import TableResult, run_table

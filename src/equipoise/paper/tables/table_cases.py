@@ -34,7 +34,7 @@ RESAMPLED = (
 ON_DIGITS = FitOptions(epochs=6)
 """Options of every method on MNIST's digits."""
 LONG = FitOptions(epochs=200, batch_size=128)
-"""Options of every method on long-tailed CIFAR-10: the field's length, though by AdamW."""
+"""Options of every method on long-tailed CIFAR-10 and CIFAR-100: the field's length, though by AdamW."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ class Case:
 
     @property
     def test_to_train(self) -> float:
-        """Ratio of test to training rows if each run draws both from the same samples, for ``paired_interval``; 0 if
-        the test rows are fixed and each seed draws its own training rows."""
+        """Ratio of test to training rows if each run draws both from the same samples, for ``paired_interval``.
+
+        0 if the test rows are fixed and each seed draws its own training rows.
+        """
         if self.protocol == "grouped":
             return 1 / (FOLDS - 1)
         return TEST_SHARE / (1 - TEST_SHARE) if self.protocol == "held_out" else 0.0
@@ -108,14 +110,14 @@ def _varied(case: Case, title: str, method: str, figure: float, **changed: Any) 
     return replace(case, title=title, methods=(method,), options=options, paper={method: {"accuracy": figure}})
 
 
-def cifar10_lt(source: Source) -> dict[str, Case]:
-    """Return the field's table of long-tailed CIFAR-10, Cao's split: a ResNet-32, from pixels; not in the paper."""
-    images = source.samples("cifar10")
+def long_tailed(name: str, title: str, source: Source) -> dict[str, Case]:
+    """Return the field's table of a long-tailed set, Cao's split: a ResNet-32, from pixels; not in the paper."""
+    images = source.samples(name)
     material = Material(images, images.checksum(), "pixels, cropped and mirrored")
     options = replace(source.options(LONG), backbone=partial(small_resnet, images.x))
     return {
         f"ratio={ratio}": Case(
-            f"JPEG CIFAR-10, long tail 1:{ratio}",
+            f"{title}, long tail 1:{ratio}",
             material,
             "long_tail",
             FEW_METHODS,
@@ -125,7 +127,7 @@ def cifar10_lt(source: Source) -> dict[str, Case]:
             network="a ResNet-32",
             printed_in="published",
         )
-        for ratio, printed in paper.LONG_TAILED.items()
+        for ratio, printed in paper.LONG_TAILED[name].items()
     }
 
 
@@ -149,7 +151,7 @@ def mnist(source: Source) -> dict[str, Case]:
             f"MNIST, step 1:10, dropout {dropout}",
             material,
             "step",
-            (*OURS, *MODERN) if dropout == 0.5 else LEVELS,
+            (*OURS, *MODERN, "cosen") if dropout == 0.5 else LEVELS,
             replace(source.options(ON_DIGITS), dropout=dropout, backbone=digit_network),
             printed,
         )
@@ -171,7 +173,7 @@ def skin(source: Source) -> dict[str, Case]:
             title,
             source.features(name, paper_has="a ResNet-18 that it trains"),
             "grouped",
-            (*OURS, *MODERN),
+            (*OURS, *MODERN, "cosen"),
             source.options(),
             paper.SKIN.get(name, {}),
         )
@@ -181,7 +183,8 @@ def skin(source: Source) -> dict[str, Case]:
 
 def attributes(source: Source) -> dict[str, Case]:
     """Return table "Multi-label attribute prediction": CelebA if available, otherwise attributes of digits."""
-    methods = (*OURS, "focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
+    losses = ("focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
+    methods = (*OURS, *losses, "logit_adjustment_post_hoc", "random_over", "random_under")
     if source.has("celeba"):
         material = source.features("celeba", paper_has="a ResNet-50 that it trains")
         printed = paper.CELEBA, paper.CELEBA_BCA
@@ -227,9 +230,10 @@ class Experiment:
 
 TABLES: dict[str, Experiment] = {
     "cifar10": Experiment("CIFAR-10 made imbalanced", cifar10),
-    "cifar10_lt": Experiment("Long-tailed CIFAR-10, ResNet-32", cifar10_lt),
+    "cifar10_lt": Experiment("Long-tailed CIFAR-10, ResNet-32", partial(long_tailed, "cifar10", "JPEG CIFAR-10")),
+    "cifar100_lt": Experiment("Long-tailed CIFAR-100, ResNet-32", partial(long_tailed, "cifar100", "CIFAR-100")),
     "mnist": Experiment("MNIST made imbalanced", mnist),
-    "margins": Experiment("Margin losses, with a fixed margin and with uncertainty's", margins),
+    "margins": Experiment("Margin losses, with fixed margins and with margins from uncertainty", margins),
     "skin": Experiment("Skin lesions", skin),
     "attributes": Experiment("Attributes, several labels per sample", attributes),
     "expressions": Experiment("Expressions of faces", expressions),

@@ -1,4 +1,4 @@
-"""A finished table as Markdown: the paper's figures, ours, who is tied for first, and the claims."""
+"""A finished table as Markdown: the paper's figures, ours, who is best or equivalent to it, and the claims."""
 
 import statistics
 from collections.abc import Collection, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from equipoise.app.compare import METHODS, rank
-from equipoise.app.compare.leaderboard import FEWEST_PAIRS, score_of
+from equipoise.app.compare.leaderboard import FEWEST_PAIRS, Interval, Place, score_of
 from equipoise.paper.tables.claims import (
     EQUAL_CLASSES,
     OURS,
@@ -32,7 +32,15 @@ EXCEPTIONS = {
     "margin": "margin losses have a softmax stage, as Equipoise has, before their margin rises",
 }
 """Differences of a family of methods from the others."""
-FEW = f"Differences between methods are judged from {FEWEST_PAIRS} runs of each on."
+BY_LABELS = "over- and under-sampling repeat or drop rows, in proportion to the mean inverse share of their labels"
+"""That of resamplers, with several labels per sample."""
+FEW = f"Differences between methods are judged only with at least {FEWEST_PAIRS} runs of each."
+EQUIVALENT = 0.01
+"""Two methods are equivalent if the 90 % interval of their difference is within ± this: two one-sided tests at 5 %."""
+JUDGED = (
+    f"Equivalent means that the 90 % interval of the paired difference to the best lies within ±{100 * EQUIVALENT:g} "
+    "point; square brackets hold 95 % intervals of the difference to the best, in points."
+)
 SMOKE = "A trial with few samples and epochs: it shows only that everything runs."
 HELD_BACK = (
     f"{EQUIPOISE} has no hyperparameters to choose. Unless it mixes samples, its first two stages hold back a tenth of "
@@ -44,7 +52,9 @@ def table_page(result: TableResult) -> str:
     """Return the whole page."""
     command = f"equipoise reproduce {result.name} --data DIR --seeds {result.seeds}"
     families = {METHODS[method].family for case in result.cases.values() for method in case.methods}
-    exceptions = "; ".join(text for family, text in EXCEPTIONS.items() if family in families)
+    several = any(case.material.samples.multilabel for case in result.cases.values())
+    differences = EXCEPTIONS | ({"resampling": BY_LABELS} if several else {})
+    exceptions = "; ".join(text for family, text in differences.items() if family in families)
     features = any(case.material.features for case in result.cases.values())
     versions = ", ".join(f"{name} {version}" for name, version in result.header["versions"].items())
     lines = [
@@ -190,11 +200,11 @@ def _beside_the_paper(case: Case, records: Records) -> list[str]:
 
 
 def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str]:
-    """Return who is first, or not significantly different from the first, by scores that weigh every class equally."""
+    """Return who is best, who is equivalent to it, and who is neither, by scores that weigh classes equally."""
     lines = []
     there = completed(records)
     whole = [record for record in records if record["method"] in there]
-    paired = "over seeds and folds" if case.protocol == "grouped" else "over seeds"
+    paired = "fits of one seed and fold" if case.protocol == "grouped" else "fits of one seed"
     for metric, title in metrics.items():
         places = rank(whole, metric=metric, test_to_train=case.test_to_train).places
         if 2 * sum(place.mean > 0 for place in places) < len(places):
@@ -202,13 +212,28 @@ def _first(case: Case, records: Records, metrics: Mapping[str, str]) -> list[str
                 f"- By {title} nothing can be concluded: it is 0 if a class is never found, which happens here."
             )
             continue
-        names = "; ".join(
-            f"{METHODS[place.method].label} {100 * place.mean:.1f} ± {100 * place.deviation:.1f}"
-            for place in places
-            if place.tied
-        )
-        lines.append(f"- Best or tied with the best by {title} (95 %, paired {paired}): {names}.")
-    return lines
+        narrow = rank(whole, metric=metric, test_to_train=case.test_to_train, confidence=0.9).places
+        equal = [each for each in narrow if each.to_best is not None and each.to_best.within(EQUIVALENT)]
+        shown = {each.method for each in equal}
+        unclear = [each for each in places[1:] if each.tied and each.method not in shown]
+        lines.append(f"- Best by {title}: {_named(places[0])}.")
+        if equal:
+            lines[-1] += f" Equivalent to it within ±{100 * EQUIVALENT:g} point: {'; '.join(map(_named, equal))}."
+        if unclear:
+            ranges = [f"{METHODS[each.method].label} {_range(each.to_best)}" for each in unclear]
+            lines[-1] += f" Neither equivalent nor significantly behind: {'; '.join(ranges)}."
+    return [*lines, "", f"{JUDGED} Pairs are {paired}."]
+
+
+def _named(place: Place) -> str:
+    return f"{METHODS[place.method].label} {100 * place.mean:.1f} ± {100 * place.deviation:.1f}"
+
+
+def _range(lead: Interval | None) -> str:
+    """Return the difference of a method to the best, negative if it is behind, and its interval, in points."""
+    if lead is None or lead.low is None or lead.high is None:
+        return "too few pairs"
+    return f"{-100 * lead.mean:+.1f} [{-100 * lead.high:+.1f}, {-100 * lead.low:+.1f}]"
 
 
 def _each_attribute(case: Case, records: Records) -> list[str]:

@@ -17,7 +17,7 @@ from equipoise.paper.tables.table_samples import Source
 
 
 @dataclass(frozen=True)
-class TableRun:
+class TableFitter:
     """Runs the fits of a table; it holds the data, and can be sent to another process."""
 
     cases: Mapping[str, Case]
@@ -95,7 +95,7 @@ def run_table(
         raise InvalidInputError(f"none of {', '.join(methods or ())} is a row of the table {name}; see its page.")
     path = folder / f"{name}{'-tuned' if tune else ''}{'-smoke' if smoke else ''}.jsonl"
     with ResultStore(path, data=known, settings={"smoke": smoke, "tune": tune}) as store:
-        run_fits(_fits(cases, wanted, range(seeds)), store, TableRun(cases, tune), progress=progress, jobs=jobs)
+        run_fits(_fits(cases, wanted, range(seeds)), store, TableFitter(cases, tune), progress=progress, jobs=jobs)
         while all(fit in store for fit in _fits(cases, wanted, [seeds])):  # show further stored seeds as well
             seeds += 1
         every = {key: case.methods for key, case in cases.items()}

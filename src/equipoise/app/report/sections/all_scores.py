@@ -9,7 +9,7 @@ import numpy as np
 from equipoise.app.report.markup import Section, fill, number, percent
 from equipoise.app.stored_run import StoredRun
 from equipoise.evaluation.bootstrap import FEW
-from equipoise.evaluation.score_names import SCORE_NAMES, score_at
+from equipoise.evaluation.metrics import SCORE_NAMES, score_at
 from equipoise.wording import counted
 
 MOST_ROWS = 200

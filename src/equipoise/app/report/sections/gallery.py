@@ -24,10 +24,10 @@ TITLES = {
 
 def section(run: StoredRun) -> Section:
     """Return the samples as cards."""
-    return Section("Samples", "Samples to look at", fill("gallery.html.j2", gallery=gallery(run)))
+    return Section("Samples", "Samples to look at", fill("gallery.html.j2", gallery=shown_samples(run)))
 
 
-def gallery(run: StoredRun) -> list[dict[str, Any]]:
+def shown_samples(run: StoredRun) -> list[dict[str, Any]]:
     """Return the two lists, those that are not empty."""
     lists = [
         {"title": title, "text": text, "items": [_item(entry) for entry in getattr(run.gallery, key)[:MOST_ITEMS]]}

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from equipoise.app.report import drawing
 from equipoise.app.report.drawing import COLOURS
 from equipoise.app.report.markup import Section, fill
-from equipoise.app.report.possible_classes import MOST_CLASSES, possible_classes, share_rows
 from equipoise.app.stored_arrays import Floats, HeldOut
 from equipoise.app.stored_run import StoredRun
+from equipoise.calibration.conformal import LEVEL, class_coverage, unanswered_rows
 from equipoise.data.summary import GROUPS
 from equipoise.decisions.abstention import (
     AbstainedShares,
@@ -27,6 +27,8 @@ SHOWN_STEP = 10
 """Initial share on the slider, in hundredths, at which classes are listed."""
 MOST_LINES = 20
 """Most classes with a line each; beyond, groups have one."""
+MOST_CLASSES = 100
+"""Most classes that a table lists."""
 
 
 class Abstention(NamedTuple):
@@ -51,8 +53,10 @@ class Abstention(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """The answers at every hundredth from 0 to 99 % sent, errors over the share answered, and the share sent of each
-    class at ``SHOWN_STEP``.
+    """Effect of sending samples to a human.
+
+    The answers at every hundredth from 0 to 99 % sent, errors over the share answered, and the share sent of each class
+    at ``SHOWN_STEP``.
     """
 
     steps: list[Abstention]
@@ -62,7 +66,7 @@ class Sending(NamedTuple):
 
 def section(run: StoredRun) -> Section:
     """Return the slider with its curve, the classes sent, and the sets of possible classes."""
-    menu, title = "To a human", "Sending the uncertain to a human"
+    menu, title = "Human review", "Human review of uncertain samples"
     found = sending(run)
     if found is None:
         return Section(menu, title, fill("human_review.html.j2", found=None), {"steps": [], "places": []})
@@ -209,3 +213,61 @@ def _row_means(values: Floats) -> Floats:
     known = ~np.isnan(values)
     count = known.sum(1)
     return np.where(count > 0, np.where(known, values, 0).sum(1) / np.maximum(count, 1), np.nan)
+
+
+def possible_classes(run: StoredRun) -> Markup:
+    """Return the table of sets with its sentences; nothing for a run without sets."""
+    rows, told = set_rows(run), run.record.calibration
+    if not rows:
+        return Markup()
+    level = LEVEL if told is None or told.level is None else told.level
+    return fill(
+        "possible_classes.html.j2",
+        run=run,
+        sets=rows,
+        sets_sentence=set_sentence(run, rows),
+        level=level,
+        most=MOST_CLASSES,
+    )
+
+
+def share_rows(run: StoredRun, shares: AbstainedShares, **columns: Any) -> list[dict[str, Any]]:
+    """Return one row per class with samples, those sent or left unanswered most first."""
+    places = [place for place, count in enumerate(shares.samples) if count]
+    rows = run.rows(places, support=shares.samples, sent=shares.each, verdict=shares.verdicts, **columns)
+    return sorted(rows, key=lambda row: -row["sent"])
+
+
+def set_rows(run: StoredRun) -> list[dict[str, Any]]:
+    """Return one row per class with held-out samples, those left unanswered most first; none without sets."""
+    held = run.held_out
+    if held is None or held.trust is None:
+        return []
+    coverage, sizes = class_coverage(held.trust.sets, held.labels)
+    shares = abstained_shares(held.labels, unanswered_rows(held.trust.sets), len(run.classes))
+    never = never_ruled_out(run)
+    return share_rows(run, shares, coverage=coverage, size=sizes, always=[name in never for name in run.classes])
+
+
+def never_ruled_out(run: StoredRun) -> list[str]:
+    """Return the classes with too few calibration samples in the saved model to be ruled out."""
+    told = run.record.calibration
+    return [] if told is None else [name for name in run.classes if name in set(told.never_ruled_out)]
+
+
+def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:
+    """Return how many samples are left unanswered, and which classes most."""
+    held = run.held_out
+    if held is None or held.trust is None:
+        return ""
+    share = float(unanswered_rows(held.trust.sets).mean())
+    settled = "an attribute is not settled" if run.multilabel else "more than one class remains"
+    said = f"For {share:.1%} of the held-out samples {settled}."
+    always = never_ruled_out(run)
+    if always:
+        names = listed(always, most=8, quoted=False)
+        said += f" Too few samples to be ruled out, and so possible for every sample: {names}."
+    away = [f"{row['name']} ({row['sent']:.0%})" for row in rows if row["verdict"] == "abstained away"]
+    if not away:
+        return f"{said} No {run.noun} is left unanswered far more often than the rest."
+    return f"{said} Left unanswered far more often than the rest: {listed(away, most=8, quoted=False)}."

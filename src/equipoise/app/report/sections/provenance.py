@@ -14,23 +14,23 @@ OPTIONS = (
 OF_NETWORK = ("method", "epochs")
 """Options that do not concern a blend."""
 TEMPLATE = """\
-{% if origin.command %}<pre><code>{{ origin.command }}</code></pre>{% endif %}
+{% if about.command %}<pre><code>{{ about.command }}</code></pre>{% endif %}
 <div class="three">
-<dl class="facts">{{ facts(origin.options) }}\
-{% if origin.seconds %}{{ facts({"time": origin.seconds}) }}{% endif %}</dl>
-<dl class="facts">{{ facts(origin.versions) }}</dl>
-{% if origin.notes %}<div><h3>Noted on the way</h3><ul>\
-{% for note in origin.notes %}<li>{{ note }}</li>{% endfor %}</ul></div>{% endif %}
+<dl class="facts">{{ facts(about.options) }}\
+{% if about.seconds %}{{ facts({"time": about.seconds}) }}{% endif %}</dl>
+<dl class="facts">{{ facts(about.versions) }}</dl>
+{% if about.notes %}<div><h3>Notes</h3><ul>\
+{% for note in about.notes %}<li>{{ note }}</li>{% endfor %}</ul></div>{% endif %}
 </div>
 """
 
 
 def section(run: StoredRun) -> Section:
     """Return how the run was made."""
-    return Section("How it was made", "How it was made", fill(TEMPLATE, origin=origin(run)))
+    return Section("How it was made", "How it was made", fill(TEMPLATE, about=provenance(run)))
 
 
-def origin(run: StoredRun) -> dict[str, Any]:
+def provenance(run: StoredRun) -> dict[str, Any]:
     """Return command, versions, options that were set, and the run's notes, all as text."""
     about = run.record
     options, settings = about.options, about.settings

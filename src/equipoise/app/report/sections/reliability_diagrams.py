@@ -48,8 +48,8 @@ def section(run: StoredRun) -> Section:
 def reliability(run: StoredRun) -> list[Reliability]:
     """Group answers: all, and separately predictions of rare and of common classes.
 
-    They are grouped by the *named* class, not the true one, which is unknown when an answer is used. Among samples of a
-    rare class, even a perfectly calibrated model would look overconfident. With attributes, every yes-or-no is an
+    They are grouped by the *predicted* class, not the true one, which is unknown when an answer is used. Among samples
+    of a rare class, even a perfectly calibrated model would look overconfident. With attributes, every yes-or-no is an
     answer, and the attribute decides.
     """
     held = run.held_out

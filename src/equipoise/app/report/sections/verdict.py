@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,7 @@ import numpy as np
 
 from equipoise.app.report.asked_rule import asked_sentences, is_asked
 from equipoise.app.report.markup import SAME, Section, fill, percent, points
-from equipoise.app.report.model_grade import worth
-from equipoise.app.report.next_steps import next_steps
+from equipoise.app.report.model_grade import ModelGrade, worth
 from equipoise.app.report.sections.before_after import Change, group_changes
 from equipoise.app.stored_run import StoredRun
 from equipoise.errors import listed
@@ -20,6 +20,8 @@ from equipoise.evaluation.skill import Skill, skill, skill_of_counts, with_boots
 from equipoise.wording import plural
 
 NAMED, FEW_SAMPLES = 5, 100
+ENOUGH = 100
+"""Held-out samples that measure a recall of 80 % to within about 8 points."""
 GIVEN_AWAY = re.compile(r"the column .{1,200}? alone (nearly )?decides the target[^;]*", re.DOTALL)
 """A note of ``equipoise.data.leaks`` on a column that is probably known only afterwards."""
 NOTHING = ": it made no difference"
@@ -27,9 +29,10 @@ NOTHING = ": it made no difference"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict: a headline with the figures behind it, what was asked for and can be promised, what changed against
-    the model before balancing and at what cost, what to do next, which samples all of this rests on, and the figures of
-    each group.
+    """The verdict: a headline with the figures behind it, and what follows from them.
+
+    That is what was asked for and can be promised, what changed against the model before balancing and at what cost,
+    what to do next, which samples all of this rests on, and the figures of each group.
     """
 
     headline: str
@@ -73,7 +76,7 @@ def verdict(run: StoredRun) -> Verdict:
             asked=is_asked(run),
         )
         headline, figures = judged.headline, judged.sentences
-        steps = next_steps(run, judged, rare)
+        steps = _next_steps(run, judged, rare)
     return Verdict(
         _doubted(headline, run.record.notes),
         figures,
@@ -105,6 +108,50 @@ def run_skill(run: StoredRun) -> Skill | None:
     else:
         hits, named = np.diagonal(table), table.sum(0)
     return skill_of_counts(hits, run.support, named, run.scores["samples"])
+
+
+def _next_steps(run: StoredRun, judged: ModelGrade, rare: Change | None) -> list[str]:
+    """Return what to do next, the most useful first."""
+    subject, folder = judged.subject, shlex.quote(run.folder.as_posix())
+    name = "CLASS" if judged.name is None else judged.name
+    again = f"predict {folder} new.csv" if run.predictions is None else f"rebalance {shlex.quote(run.predictions)}"
+    recall = f"`equipoise {again} --recall {shlex.quote(f'{name}=0.9')}`"
+    few = (
+        f"Label more samples of {subject}: {judged.samples:,} are held out, and {ENOUGH} would show its recall to "
+        "about 8 points either way."
+    )
+    doubtful = f" (`equipoise inspect {folder}` lists the doubtful ones)" if run.predictions is None else ""
+    labels = f"Check the labels first{doubtful}, then the columns."
+    said = {
+        "unknown": [few] if subject else [f"Label samples of more than one {run.noun}: there is nothing to judge by."],
+        "unclear": [few],
+        "guessing": [labels, "No threshold helps while the ranking is as good as random."],
+        "weak": [
+            "Better columns or more samples will help more than a threshold; `equipoise compare` on the same data "
+            "shows whether another model ranks better.",
+            labels,
+        ],
+        "silent": [f"Lower the threshold (see Decide); {recall} finds nine of ten."],
+        "misses": [
+            f"If misses cost more than false alarms, lower the threshold (see Decide); {recall} finds nine of ten."
+        ],
+        "false alarms": ["If a false alarm costs nearly as much as a miss, raise the threshold (see Decide)."],
+        "fair": ["Choose the threshold by what a miss costs (see Decide)."],
+        "good": ["The model can be used as it is; choose the threshold by what a miss costs (see Decide)."],
+    }[judged.grade]
+    if not is_asked(run):
+        return [*said, *_without_remedy(rare)]
+    if judged.grade in ("silent", "misses", "false alarms"):
+        shows = "Decide shows" if run.predictions is None else "Another rule shows"
+        return [f"{shows} what another threshold than that of your rule would find and cost."]
+    return said
+
+
+def _without_remedy(rare: Change | None) -> list[str]:
+    """Return a sentence if the answers were better before balancing."""
+    if rare is None or rare.gap is None or rare.gap.high >= 0:
+        return []
+    return ["The remedy made the answers worse here; `--prior natural` predicts without it."]
 
 
 def _changed(run: StoredRun, total: Change, rare: Change | None, common: Change | None) -> list[str]:
@@ -165,7 +212,7 @@ def _cost(run: StoredRun, rare: Change) -> list[str]:
         sentences.append(f"False alarms, wrong predictions of {them}, {went}.")
     if not any(map(math.isnan, rare.precision)):
         sentences.append(
-            f"Precision of the rare {rare_ones}, the share of such predictions that are right, "
+            f"Precision of the rare {rare_ones}, the share of predictions of {them} that are right, "
             f"{_went(*rare.precision)}."
         )
     if rare.gap is not None and (rare.gained or rare.lost or len(set(rare.alarms or ())) > 1):
@@ -192,7 +239,7 @@ def _behind(run: StoredRun, total: Change) -> list[str]:
 
 
 def _order(run: StoredRun, rare: Change | None) -> list[str]:
-    """Return sentences on whether samples are ranked better than before, or rare classes only named more often."""
+    """Return sentences on whether samples are ranked better than before, or rare classes only predicted more often."""
     before, after = (_average_precision(run, source, rare) for source in (run.before, run.scores))
     if math.isnan(before) or math.isnan(after) or f"{before:.3f}" == f"{after:.3f}":
         return []
@@ -212,8 +259,8 @@ def _caveats(run: StoredRun, total: Change) -> list[str]:
     if run.is_blend and total.gained is not None and (total.gained or total.lost):
         alone = "decision" if run.predictions is None else "correction and the decision"
         return [
-            f"Before is the same {run.model_noun} with the most probable {run.noun} as its answer: the change comes "
-            f"from the {alone} alone."
+            f'"Before" is the same {run.model_noun}, predicting the most probable {run.noun}: the change comes from '
+            f"the {alone} alone."
         ]
     stages = [epoch["stage"] for epoch in run.epochs]
     early = stages.count("softmax")
@@ -221,11 +268,11 @@ def _caveats(run: StoredRun, total: Change) -> list[str]:
         return []
     if not early:
         return [
-            f"Before is the same network early in its training, with the most probable {run.noun} as its answer: a "
-            "part of the change may come from longer training alone."
+            f'"Before" is the same network early in training, predicting the most probable {run.noun}: part of the '
+            "change may come from longer training alone."
         ]
     return [
-        f"Before is the same network at the end of its softmax stage, after {early} of {len(stages)} epochs: a part of "
+        f'"Before" is the same network at the end of its softmax stage, after {early} of {len(stages)} epochs: part of '
         "the change may come from longer training alone."
     ]
 
@@ -243,7 +290,7 @@ def _rests_on(run: StoredRun, rare: Change | None) -> list[str]:
     untested = [name for name, held in zip(run.classes, run.support.tolist(), strict=True) if not held]
     if untested:
         named = listed(untested, most=NAMED, quoted=False)
-        sentences.append(f"Cannot be judged for lack of held-out samples: {named}.")
+        sentences.append(f"Cannot be judged, because there are no held-out samples: {named}.")
     return sentences
 
 
