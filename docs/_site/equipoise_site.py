@@ -14,6 +14,8 @@ BESIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:tests|src|benchmarks)/[^)\s]*\)
 """A link to another file beside docs/: the site keeps only its words."""
 SPREAD = re.compile(r"(?<=\d) ± (?=\d)")
 """A figure and its deviation, which belong on one line."""
+PERCENT = re.compile(r"(?<=\d) (?=%)")
+"""The space between a figure and its percent sign, where no line may break."""
 SENTENCE = 60
 """Characters from which a table's cell holds text rather than a figure."""
 EXAMPLES = [
@@ -77,11 +79,11 @@ def wrapped(line: str) -> str:
 
 
 def mark_nodes(_: Sphinx, tree: nodes.document, __: str) -> None:
-    """Mark tables of sentences, which stack on a phone, and options, which must not break at their hyphens."""
+    """Mark tables of sentences, which stack on a phone, and options and percentages, which must not break."""
     for block in tree.findall(nodes.literal_block):
         if block.get("language") == "text":
             block.rawsource = "\n".join(wrapped(line) for line in block.astext().split("\n"))
-            block.children = [nodes.Text(block.rawsource)]
+            block[:] = [nodes.Text(block.rawsource)]
     for table in tree.findall(nodes.table):
         cells = [len(entry.astext()) for entry in table.findall(nodes.entry)]
         if cells and max(cells) >= SENTENCE:
@@ -89,6 +91,9 @@ def mark_nodes(_: Sphinx, tree: nodes.document, __: str) -> None:
     for literal in tree.findall(nodes.literal):
         if re.fullmatch(r"-\S{1,24}", literal.astext()):
             literal["classes"].append("option")
+    for text in list(tree.findall(nodes.Text)):
+        if not isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.raw)) and PERCENT.search(text):
+            text.parent.replace(text, nodes.Text(PERCENT.sub("\u00a0", text)))
 
 
 def skip_member(_: Sphinx, __: str, name: str, *___: Any) -> bool | None:
