@@ -2,10 +2,11 @@
 
     python benchmarks/fine_tuning.py ham10000   # every method, fine-tuned and frozen, three seeds
     python benchmarks/fine_tuning.py cifar10
+    python benchmarks/fine_tuning.py cifar10_step
     python benchmarks/fine_tuning.py --speed    # CPU time of a training step, by size and layout
     python benchmarks/fine_tuning_page.py       # write the page from the files
 
-The learning rate is chosen first, by cross-entropy on held-out training images. Both sets may run at once: each has a
+The learning rate is chosen first, by cross-entropy on held-out training images. The sets may run at once: each has a
 file of its own, and a finished fit is stored at once and never run twice. A round runs all fits of one seed. Needs
 ``equipoise[images]`` and the sets below ``$EQUIPOISE_DATA``.
 """
@@ -26,7 +27,7 @@ from fine_tuning_page import METHODS, file_of
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
-from equipoise.data.imbalance import exponential
+from equipoise.data.imbalance import exponential, step
 from equipoise.data.splits import hold_out, official, stratified_folds
 from equipoise.evaluation import scores
 from equipoise.models import Augment, ImageBackbone, extract_features, image_backbone
@@ -35,11 +36,11 @@ from equipoise.paper.sets.registry import find_set
 from equipoise.storage.files import write_atomically
 
 NETWORK = "efficientnet_lite0"
-SEEDS, FOLDS, RATIO = 3, 3, 100
-SETS = ("ham10000", "cifar10")
+SEEDS, FOLDS = 3, 3
+SETS = ("ham10000", "cifar10", "cifar10_step")
 SIDE, BATCH = 48, 32
 """Pixels of the short side, and batch size: what two cores bear."""
-EPOCHS = {"ham10000": 2, "cifar10": 1}
+EPOCHS = {"ham10000": 2, "cifar10": 1, "cifar10_step": 1}
 """Passes over the training images while fine-tuning, for the same reason."""
 FROZEN_EPOCHS = 10
 """Passes over frozen features."""
@@ -61,7 +62,7 @@ class Rows(NamedTuple):
 @cache
 def images(name: str) -> Any:
     """A set; HAM10000's images are decoded at 48 × 64 pixels, CIFAR-10's are enlarged by the network."""
-    return find_set(name, size=(SIDE, SIDE * 4 // 3) if name == "ham10000" else None)
+    return find_set(name.removesuffix("_step"), size=(SIDE, SIDE * 4 // 3) if name == "ham10000" else None)
 
 
 @cache
@@ -72,7 +73,7 @@ def pixels(name: str) -> Rows:
 
 
 def rows_of(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training rows and test rows of a seed: a fold by lesion, or a long tail of its own and the same test images."""
+    """Training rows and test rows of a seed: a fold by lesion, or an imbalance of its own and the same test images."""
     samples = images(name)
     if name == "ham10000":
         return stratified_folds(samples.y, FOLDS, groups=samples.groups, seed=0, allow_missing=True)[seed]
@@ -80,7 +81,9 @@ def rows_of(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     train, test = parts["train"], parts["test"]
     rng = np.random.default_rng(0)
     drawn = [rng.permutation(test[samples.y[test] == label])[:SCORED] for label in np.unique(samples.y)]
-    return train[exponential(samples.y[train], RATIO, rng=seed)], np.sort(np.concatenate(drawn))
+    y = samples.y[train]
+    kept = step(y, 10, rng=seed) if name == "cifar10_step" else exponential(y, 100, rng=seed)
+    return train[kept], np.sort(np.concatenate(drawn))
 
 
 def rows_to_choose_by(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -22,8 +22,9 @@ SCORES = {**METRICS, "accuracy": "accuracy"}
 TITLES = {
     "ham10000": "HAM10000, one fold by lesion for each seed",
     "cifar10": "JPEG CIFAR-10, exponential 1:100",
+    "cifar10_step": "JPEG CIFAR-10, step 1:10",
 }
-TEST_TO_TRAIN = {"ham10000": 0.5, "cifar10": 0.0}
+TEST_TO_TRAIN = {"ham10000": 0.5, "cifar10": 0.0, "cifar10_step": 0.0}
 """Ratio of test to training rows where folds share training rows, for ``paired_interval``."""
 STORED = {
     "frozen VGG16, 64 × 80 px": "tables/skin",
@@ -181,6 +182,7 @@ def lines() -> list[str]:
         "```text",
         "python benchmarks/fine_tuning.py ham10000",
         "python benchmarks/fine_tuning.py cifar10",
+        "python benchmarks/fine_tuning.py cifar10_step",
         "python benchmarks/fine_tuning.py --speed",
         "python benchmarks/fine_tuning_page.py",
         "```",
@@ -201,8 +203,8 @@ def lines() -> list[str]:
         "These runs are too short to judge longer fine-tuning, on a GPU for example. Heads on frozen features see "
         "every image ten times in a tenth of the time, without the extraction, which takes one forward pass per image.",
         "",
-        "HAM10000 is split into three folds by lesion, one for each seed. On CIFAR-10 each seed draws its own long "
-        "tail; 300 test images of each class are scored, drawn once.",
+        "HAM10000 is split into three folds by lesion, one for each seed. On CIFAR-10 each seed draws its own "
+        "rare images; 300 test images of each class are scored, drawn once.",
         "",
         *(line for name, own in fits.items() for line in section(name, records[name], own)),
         "## What a training step costs",
