@@ -82,7 +82,7 @@ def rows_of(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     drawn = [rng.permutation(test[samples.y[test] == label])[:SCORED] for label in np.unique(samples.y)]
     y = samples.y[train]
-    kept = step(y, 10, rng=seed) if name == "cifar10_step" else exponential(y, 100, rng=seed)
+    kept = step(y, rng=seed) if name == "cifar10_step" else exponential(y, 100, rng=seed)
     return train[kept], np.sort(np.concatenate(drawn))
 
 
