@@ -106,7 +106,7 @@ def load_section() -> list[str]:
         "## Large data",
         "",
         "How much memory do the commands need? The tables show peak resident memory on one thread, including Python "
-        "and torch (together about 400 MB). To repeat a part (without `--only`, all of it):",
+        "and torch (together about 400 MB). To repeat one part, or all without `--only`:",
         "",
         "```text",
         "python benchmarks/load.py --only table && python benchmarks/reliability_page.py",
@@ -126,8 +126,8 @@ def _table_lines(part: Figures) -> list[str]:
     return [
         f"### A table of {part['rows']:,} × {part['columns']}",
         "",
-        f"A CSV of {part['source_mb']:,} MB, {part['float32_mb']:,} MB as float32. One command trains for "
-        f"{part['epochs']} epoch and scores a held-out fifth of the rows; the other predicts every row.",
+        f"A CSV file of {part['source_mb']:,} MB, or {part['float32_mb']:,} MB as float32 in memory. One command "
+        f"trains for {part['epochs']} epoch and scores a held-out fifth of the rows; the other predicts every row.",
         "",
         *table(
             ("command", "peak memory, MB"),
@@ -164,8 +164,9 @@ def _classes_lines(part: Figures) -> list[str]:
     return [
         f"### {part['classes']:,} classes",
         "",
-        f"{part['rows']:,} rows of {part['columns']} columns with a long tail of classes, {part['epochs']} epoch, "
-        f"then predictions for {part['predicted']:,} more rows. The same with {part['fewer']} classes for comparison.",
+        f"{part['rows']:,} rows of {part['columns']} columns with a long tail of classes: training for "
+        f"{part['epochs']} epoch, then predictions for {part['predicted']:,} more rows. The row with "
+        f"{part['fewer']} classes is for comparison.",
         "",
         *table(head, rows),
     ]
@@ -184,7 +185,7 @@ def _stream_lines(part: Figures) -> list[str]:
     return [
         f"### {part['rows']:,} predictions",
         "",
-        f"A CSV with {part['columns']} columns through `equipoise predict RUN DATA --out FILE.csv`.",
+        f"`equipoise predict RUN DATA --out FILE.csv` on a CSV file with {part['columns']} columns.",
         "",
         *table(head, rows),
     ]
