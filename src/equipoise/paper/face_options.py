@@ -55,7 +55,7 @@ class VerifyOptions:
     skip_missing: bool = option(False, "Leave out pairs whose images are missing.", flags=("--skip-missing",))
     frames: int | None = option(None, "Maximum number of frames per video, evenly spaced.", least=1, whole=True)
     count: int = option(PAIRS, "Pairs to draw with --protocol folder.", least=20, whole=True)
-    seed: int = option(0, "Seed of that draw.", least=0, whole=True)
+    seed: int = option(0, "Seed of the drawn pairs.", least=0, whole=True)
     layer: Layer = option(
         "pooled", "Features of a run: after the pooling, as in the paper, or the last before the class vectors."
     )

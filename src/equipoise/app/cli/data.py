@@ -15,8 +15,8 @@ def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> 
     """Show classes, columns and possible problems.
 
     Shows the counts of the classes and their imbalance. Lists for each column of a table its kind, missing and distinct
-    values, their spread, and how well it alone ranks the rarest class. Warns of columns that give the target away,
-    repeated rows and contradicting labels.
+    values, their distribution, and how well it alone ranks the rarest class. Warns of columns that give the target
+    away, duplicate rows and contradictory labels.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def demo(
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seed: which classes become rare, and every other random choice.")
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random choices, including which classes become rare.")
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="The run's folder; default runs/demo.")] = None,
     as_json: AsJson = False,

@@ -49,8 +49,8 @@ def evaluate(
 
     --recall, --precision, --cost, --review and --f-score score a decision rule other than the run's own.
 
-    --abstain adds, for each class, how often the set of possible classes holds the true one, and how often it has more
-    than one class.
+    --abstain adds, for each class, how often the prediction set contains the true class, and how often it contains
+    more than one.
 
     \b
     Examples:

@@ -18,8 +18,8 @@ def export(
 ) -> None:
     """Write a run as an ONNX file.
 
-    The graph returns probabilities and uncertainty. It is checked against Python, and its metadata describe the
-    preprocessing.
+    The graph returns calibrated probabilities, the uncertainty and the predicted class. It is checked against Python,
+    and its metadata describe the preprocessing.
 
     \b
     Example:

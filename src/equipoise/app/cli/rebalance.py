@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from equipoise.app.cli import flags
-from equipoise.app.cli.flags import DECISION, Abstain, AsJson, Force, Human, Prior, Quiet, Raw
+from equipoise.app.cli.flags import DECISION, Abstain, AsJson, Force, Human, Quiet, Raw
 from equipoise.app.cli.printing import (
     ConsoleWatcher,
     add_rows,
@@ -45,6 +45,13 @@ Out = Annotated[
     typer.Option(
         help="A new folder, default runs/NAME; with --apply a .csv, .parquet or .jsonl file, or '-' for "
         "standard output, the default."
+    ),
+]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        help="The class prior where the decision is used: CLASS=0.001. With --apply also natural (as in the labelled "
+        "rows), balanced, estimate (from these data) or a .json file, unless the decision has a rule of its own."
     ),
 ]
 Format = Annotated[

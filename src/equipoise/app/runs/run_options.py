@@ -58,17 +58,17 @@ class RunOptions(TrainingOptions, DecisionOptions):
         metavar="<column=kind>",
     )
     id: str | None = option(
-        None, "Column that identifies the rows: not learnt from, copied to predictions.", metavar="<column>"
+        None, "Column that identifies the rows: ignored by the model, copied to predictions.", metavar="<column>"
     )
     time: str | None = option(
         None,
         "Column of dates or numbers: train on the earlier rows, test on the latest.",
-        detail="It is learnt from as well, unless it is left out by ``--drop``.",
+        detail="The model also uses it as a feature, unless ``--drop`` excludes it.",
         metavar="<column>",
     )
     text_encoder: str | None = option(
         None,
-        "Sentence encoder for free text, a name or folder, used beside n-grams; none: n-grams only.",
+        "Sentence encoder for free text, a name or folder, used beside n-grams; none for n-grams only.",
         detail="By ``sentence-transformers``. The default is all-MiniLM-L6-v2 where the extra ``text`` is installed "
         "and there are up to 20,000 rows.",
         metavar="<name>",
@@ -102,7 +102,7 @@ class RunOptions(TrainingOptions, DecisionOptions):
     )
     size: int | None = option(None, "Resize images to a square of this side.", least=8, whole=True)
     augment: bool = option(
-        True, "Vary images at random while training.", detail="Crop and colour, and a flip of colour images."
+        True, "Augment images at random while training.", detail="Crop and colour, and a flip of colour images."
     )
     seed: int = option(0, "Seed of the split and of every other random choice.", least=0, most=2**32 - 1, whole=True)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @takes(of=VerifyOptions)
 def verify(
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The folder of a finished run.")] = None,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="The folder of a finished run.")] = None,
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of --roc and --page.")] = False,
     as_json: AsJson = False,
