@@ -167,7 +167,7 @@ def speed_table(speed: dict[str, dict[str, float]]) -> list[str]:
 
 def lines() -> list[str]:
     """The page, line by line."""
-    records = {name: json.loads(file_of(name).read_text()) for name in TITLES}
+    records = {name: json.loads(file_of(name).read_text()) for name in TITLES if file_of(name).exists()}
     fits = {name: fits_of(record) for name, record in records.items()}
     settings = next(iter(records.values()))["settings"]
     versions = next(iter(records.values()))["versions"]
