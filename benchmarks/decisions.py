@@ -80,12 +80,7 @@ def rows_of(name: str) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def base_model(name: str, model: str) -> Any:
-    """Return a pipeline that takes the columns as they are, with a logistic regression or boosting at its end.
-
-    None stands for the default blend.
-    """
-    if model == BLEND:
-        return None
+    """Return a pipeline that takes the columns as they are, with a logistic regression or boosting at its end."""
     if name == "sms_spam":
         first = ColumnTransformer([("text", TfidfVectorizer(min_df=2), "text")])
         return make_pipeline(first, LogisticRegression(C=10, max_iter=1000))
@@ -116,7 +111,8 @@ def split_result(name: str, model: str, x: pd.DataFrame, y: np.ndarray, seed: in
     fit, test = train_test_split(np.arange(len(y)), test_size=TEST, stratify=y, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clf = BalancedClassifier(base_model(name, model), random_state=seed).fit(x.iloc[fit], y[fit])
+        base = () if model == BLEND else (base_model(name, model),)
+        clf = BalancedClassifier(*base, random_state=seed).fit(x.iloc[fit], y[fit])
     found: Row = {"recalls": [], "positives": [int(y[fit].sum()), int(y[test].sum())], "tested": len(test)}
     if model != BLEND:
         found["tuned_cost"] = _tuned_cost(base_model(name, model), x, y, fit, test, seed)
