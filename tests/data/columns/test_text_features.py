@@ -3,17 +3,19 @@
 import base64
 import os
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 
+from equipoise import BalancedClassifier
 from equipoise.data.columns import text_features
 from equipoise.data.columns.text_features import CHARACTERS, MOST_DIMENSIONS, WORDS, TextFeatures
 from equipoise.data.encoder import TableEncoder
@@ -62,6 +64,75 @@ def test_n_grams_are_learnt_from_a_bounded_part(limit, most, monkeypatch):
     assert len(part.characters) < len(whole.characters)
     assert part.dimensions <= 3
     assert part.transform(TEXTS).shape == (300, part.dimensions)
+
+
+def rarely(bad, number):
+    """A text whose only telling word is one of many, which few texts share."""
+    return f"the customer {'bad' if bad else 'good'}{number % 41:02d}"
+
+
+RARELY = [rarely(bad, number) for number, bad in enumerate(RARE)]
+
+
+@pytest.fixture
+def bounded(monkeypatch):
+    """Features of texts most of which the n-grams are not learnt from."""
+    monkeypatch.setattr(text_features, "LEARNT_FROM", 30)
+    monkeypatch.setattr(text_features, "BUCKETS", 2**10)
+    monkeypatch.setattr(text_features, "CHARACTERS", CHARACTERS | {"ngram_range": (1, 1)})  # no word by its parts
+    return TextFeatures.fit(RARELY, Y)
+
+
+def test_log_odds_learn_from_words_that_the_n_grams_lack(bounded):
+    assert len({word for word in bounded.words if word.startswith(("bad", "good"))}) < 10  # of 82
+    assert bounded.buckets == 2**10
+    honest = bounded.transform_training(RARELY, Y)[:, -1]
+    assert roc_auc_score(Y == "stayed", honest) > 0.8
+    alone = TextFeatures.fit(RARELY)  # without labels there are no log-odds to gain
+    assert alone.buckets == 0
+    assert not (bounded.transform(RARELY)[:, :-1] - alone.transform(RARELY)).any()
+
+
+def test_words_beyond_the_n_grams_are_weighted_by_tfidf(bounded):
+    """Count the words by hand, then sum what falls into one bucket."""
+    texts = ["the bad01 bad01 good07", "the customer", "", None]
+    learnt, documents = set(bounded.words), [set(text.split()) for text in RARELY]
+    made = bounded.counts(texts).toarray()[:, -bounded.buckets :]
+    hashing = HashingVectorizer(n_features=bounded.buckets, norm=None, alternate_sign=False)
+    bucket = {word: hashing.transform([word]).indices[0] for word in {*"".join(f"{t} " for t in texts[:2]).split()}}
+    expected = np.zeros_like(made)
+    for row, text in enumerate(texts):
+        words = [word for word in (text or "").split() if word not in learnt]
+        for word in set(words):
+            sharing = sum(any(hashing.transform([w]).indices[0] == bucket[word] for w in d - learnt) for d in documents)
+            idf = 1 + np.log((1 + len(documents)) / (1 + sharing))
+            expected[row, bucket[word]] += (1 + np.log(words.count(word))) * idf
+        expected[row] /= np.linalg.norm(expected[row]) or 1
+    assert np.count_nonzero(expected[0]) == 2
+    np.testing.assert_allclose(made, expected, atol=1e-6)
+
+
+def test_features_with_buckets_survive_a_file_and_a_broken_one_is_refused(bounded):
+    assert bounded.sound
+    again = msgspec.json.decode(msgspec.json.encode(bounded), type=TextFeatures)
+    np.testing.assert_array_equal(again.transform(RARELY), bounded.transform(RARELY))
+    for buckets in (0, 2**10 - 1):
+        assert not msgspec.structs.replace(bounded, buckets=buckets).sound
+
+
+@pytest.mark.slow
+def test_more_texts_than_the_n_grams_are_learnt_from_train_save_and_load(tmp_path):
+    rng = np.random.default_rng(1)
+    bad = rng.random(21_000) < 0.1
+    texts = [f"{message(False, rng)} {'bad' if b else 'good'}{rng.integers(4000)}" for b in bad]
+    frame = pd.DataFrame({"notes": texts})
+    y = np.where(bad, "left", "stayed")
+    model = BalancedClassifier(LogisticRegression(max_iter=500), random_state=0).fit(frame[:20_500], y[:20_500])
+    asked = frame[20_500:]
+    model.save(tmp_path / "model")
+    loaded = BalancedClassifier.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict_proba(asked), model.predict_proba(asked), atol=1e-6)
+    assert roc_auc_score(bad[20_500:], model.predict_proba(asked)[:, 0]) > 0.7
 
 
 def test_log_odds_are_those_of_logistic_regression():

@@ -2,7 +2,8 @@ r"""Free text as numbers: word and character n-grams weighted by TF-IDF, reduced
 
 Two linear maps reduce the n-grams of a text: a truncated SVD, which ignores the labels, and logistic regression, whose
 log-odds for each class keep what the SVD loses. The log-odds of training rows are cross-fitted, so that a model fitted
-on these columns does not overestimate them.
+on these columns does not overestimate them. The n-grams are learnt from a bounded number of texts. Where there are
+more, all other words are hashed, so that the log-odds learn from them too.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, hstack
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from equipoise.data.columns.log_odds import FITTED_TO, MOST_SCORES, LogOdds, out_of_fold, score_names
 from equipoise.data.labels import label_array
@@ -30,6 +32,8 @@ LEARNT_FROM = 20_000
 """Most texts that n-grams are learnt from, drawn evenly."""
 MOST_CHARACTERS = 10**7
 """Most characters, over all texts, that n-grams are learnt from."""
+BUCKETS = 2**16
+"""Columns that words beyond the n-grams are hashed into."""
 LONGEST = 5_000
 """Characters of a text that are read; what comes later is left out."""
 STRENGTH = 10.0
@@ -44,12 +48,13 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The features learnt from the texts of a column.
 
     Args:
-        words, characters: the n-grams, in the order of what follows.
+        words, characters: the n-grams, in the order of what follows; then come the buckets.
         weights: the inverse document frequency of each, float32 as bytes.
         dimensions: of the SVD.
         scores: the classes or attributes with log-odds; of two classes the second, of none where no labels were given.
-        maps: both linear maps, float16 as bytes, (dimensions + scores, n-grams).
+        maps: both linear maps, float16 as bytes, (dimensions + scores, n-grams and buckets).
         offsets: of the log-odds.
+        buckets: number of columns that all other words are hashed into.
     """
 
     words: Terms
@@ -59,6 +64,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scores: Annotated[tuple[str, ...], Meta(max_length=MOST_SCORES)]
     maps: bytes
     offsets: Annotated[tuple[float, ...], Meta(max_length=MOST_SCORES)]
+    buckets: Annotated[int, Meta(ge=0, le=BUCKETS)] = 0
 
     @classmethod
     def fit(cls, texts: Texts, y: ArrayLike | None = None) -> "TextFeatures | None":
@@ -84,14 +90,38 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if labels is None or not scores:
             return found
         rows = range(0, len(labels), -(-len(labels) // FITTED_TO))
-        model = LogOdds(found.counts([texts[row] for row in rows]), labels[rows], labels, STRENGTH)
-        both = _packed(np.concatenate((maps, model.maps)))
-        return cls(words, characters, weights, dimensions, scores, both, tuple(model.offsets.tolist()))
+        fitted = [texts[row] for row in rows]
+        if step > 1:
+            found = found._with_buckets(fitted)
+        model = LogOdds(found.counts(fitted), labels[rows], labels, STRENGTH)
+        both = _packed(np.concatenate((found._maps, model.maps)))
+        return msgspec.structs.replace(found, scores=scores, maps=both, offsets=tuple(model.offsets.tolist()))
+
+    def _with_buckets(self, texts: Texts) -> "TextFeatures":
+        """Return these features with buckets for all other words, weighted by their frequency in some texts."""
+        frequency = np.bincount(self._hashed(texts, BUCKETS).indices, minlength=BUCKETS)
+        weights = 1 + np.log((1 + len(texts)) / (1 + frequency))
+        return msgspec.structs.replace(
+            self,
+            weights=self.weights + weights.astype("<f4").tobytes(),
+            maps=_packed(np.pad(self._maps, ((0, 0), (0, BUCKETS)))),
+            buckets=BUCKETS,
+        )
+
+    def _hashed(self, texts: Texts, buckets: int) -> Any:
+        """Return how often each text has other words than those learnt, a sparse matrix (texts, buckets)."""
+        tokens, learnt = _vectorizer(WORDS | {"ngram_range": (1, 1)}).build_analyzer(), frozenset(self.words)
+
+        def others(text: str | None) -> list[str]:
+            return [token for token in tokens((text or "")[:LONGEST]) if token not in learnt]
+
+        made = HashingVectorizer(n_features=buckets, analyzer=others, norm=None, alternate_sign=False, dtype=np.float32)
+        return made.transform(texts)
 
     @property
     def sound(self) -> bool:
         """Return whether the parts are consistent, which an untrusted file need not be."""
-        terms = len(self.words) + len(self.characters)
+        terms = len(self.words) + len(self.characters) + self.buckets
         outputs = self.dimensions + len(self.scores)
         if not terms or len(self.weights) != 4 * terms or len(self.maps) != 2 * terms * outputs:
             return False
@@ -114,10 +144,10 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.frombuffer(self.maps, dtype="<f2").reshape(self.dimensions + len(self.scores), -1)
 
     def counts(self, texts: Texts) -> Any:
-        """Return the weighted n-grams of each text, a sparse matrix (texts, n-grams)."""
+        """Return the weighted n-grams of each text, a sparse matrix (texts, n-grams and buckets)."""
         given = ["" if text is None else text[:LONGEST] for text in texts]
         if not given:
-            return csr_matrix((0, len(self.words) + len(self.characters)), dtype=np.float32)
+            return csr_matrix((0, len(self._weights)), dtype=np.float32)
         parts, start = [], 0
         for options, terms in ((WORDS, self.words), (CHARACTERS, self.characters)):
             if terms:
@@ -125,6 +155,10 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 made.idf_ = self._weights[start : start + len(terms)]
                 parts.append(made.transform(given))
                 start += len(terms)
+        if self.buckets:
+            hashed = self._hashed(given, self.buckets)
+            hashed.data = (1 + np.log(hashed.data)) * self._weights[start + hashed.indices]
+            parts.append(normalize(hashed, copy=False))
         return csr_matrix(hstack(parts), dtype=np.float32)
 
     def transform(self, texts: Texts) -> NDArray[np.float32]:
