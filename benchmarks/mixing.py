@@ -49,14 +49,9 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results" / "mixing.md"
 EPOCHS, WIDTH, MOST, SCORED = 30, 128, 500, 10_000
 TABLE_ROWS, FOLDS = 1_000, 3
+unit_vectors = partial(LogitLoss, criterion=logit_adjustment, normalize=True)
+"""Logit adjustment from the first step on, with the class vectors of ours: of unit length, without bias."""
 TABLES = [name for names in keel.TABLES.values() for name in names.split()] + list(keel.UCI_TABLES)
-
-
-def unit_vectors(*given: Any, **options: Any) -> LogitLoss:
-    """Logit adjustment from the first step on, with the class vectors of ours: of unit length, without bias."""
-    loss = LogitLoss(*given, criterion=logit_adjustment, **options)
-    loss.normalize, loss.bias = True, None
-    return loss
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -161,3 +161,13 @@ def test_a_criterion_of_ones_own_is_taken_if_it_returns_a_loss_a_sample():
 def test_a_criterion_that_needs_counts_says_so(criterion):
     with pytest.raises(InvalidInputError, match=f"{criterion.__name__} needs .* pass class_counts"):
         LogitLoss(FEATURES, CLASSES, criterion=criterion)
+
+
+def test_unit_class_vectors_have_no_bias_and_change_only_the_logits():
+    features, target = batch(dtype=torch.float32)
+    loss = LogitLoss(
+        FEATURES, CLASSES, criterion=logit_adjustment, normalize=True, class_counts=COUNTS, reduction="none"
+    )
+    logits = features @ F.normalize(loss.weight, dim=-1).T
+    assert loss.bias is None
+    torch.testing.assert_close(loss(features, target), logit_adjustment(logits, target, COUNTS))

@@ -193,6 +193,7 @@ class LogitLoss(ClassVectorLoss):
         in_features, classes, multilabel, dropout, members, class_counts, class_weight, reduction: as in
             :class:`ClassVectorLoss`.
         criterion: returns one loss per sample from logits, see :class:`Criterion`.
+        normalize: class vectors of unit length and no bias, as in :class:`UncertaintyMarginLoss`.
 
     >>> loss = LogitLoss(4, 2, criterion=logit_adjustment, class_counts=torch.tensor([90.0, 10.0]))
     >>> _ = loss.weight.data.zero_()
@@ -207,6 +208,7 @@ class LogitLoss(ClassVectorLoss):
         *,
         criterion: Criterion = cross_entropy,
         multilabel: bool = False,
+        normalize: bool = False,
         dropout: float = 0.0,
         members: int = 1,
         class_counts: Tensor | None = None,
@@ -217,6 +219,8 @@ class LogitLoss(ClassVectorLoss):
             in_features,
             classes,
             multilabel=multilabel,
+            normalize=normalize,
+            bias=not normalize,
             dropout=dropout,
             members=members,
             class_counts=class_counts,

@@ -20,7 +20,8 @@ from equipoise.app.compare.resamplers import Resampler, label_rarity, repeat_row
 from equipoise.app.compare.single_fit import fit_method
 from equipoise.errors import InvalidInputError
 from equipoise.evaluation import scores
-from equipoise.losses import LOSSES
+from equipoise.losses import LOSSES, LogitLoss
+from equipoise.losses.logit_losses import logit_adjustment
 from equipoise.models import MLP
 from equipoise.wording import method_name
 from tests.marks import mostly_slow
@@ -101,6 +102,10 @@ def test_the_options_are_the_estimators_own():
         ("sphereface", {"method": "sphereface", "strength": "head", "kind": None}),
         ("sphereface_uncertainty", {"method": "sphereface", "strength": "head", "margins": "uncertainty"}),
         ("logit_adjustment_post_hoc", {"method": "cross_entropy", "probabilities": "balanced"}),
+        (
+            "logit_adjustment_our_head",
+            {"method": partial(LogitLoss, criterion=logit_adjustment, normalize=True)},
+        ),
         ("uncertainty_class_level", {"sample_level": "none"}),
         ("paper_as_printed", {"method": "paper_as_printed"}),
         ("uncertainty_alone", {"margins": "uncertainty", "sample_level": "expected"}),

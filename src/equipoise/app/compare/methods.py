@@ -146,6 +146,13 @@ METHODS: dict[str, Method] = {
     "logistic_regression": _table("logistic_regression"),
     "logistic_regression_balanced": _table("logistic_regression", "balanced"),
     "logit_adjustment": Method("logit adjustment", "loss", network("logit_adjustment"), _grid("tau", 0.5, 1.3, 1.6)),
+    "logit_adjustment_our_head": Method(
+        "logit adjustment, our head",
+        "loss",
+        network("logit_adjustment", {"normalize": True}),
+        _grid("tau", 0.5, 1.3, 1.6),
+        variant=True,
+    ),
     "balanced_softmax": Method("balanced softmax", "loss", network("balanced_softmax")),
     "vs": Method(
         "VS",

@@ -137,10 +137,11 @@ def _network(
     hyperparameters: Hyperparameters,
     options: FitOptions,
 ) -> ComparedNetwork:
-    builder, changed = LOSSES[name], loss | dict(hyperparameters)
+    builder, changed = LOSSES[name], dict(hyperparameters)
     criterion = fixed_options(builder).get("criterion")
     if criterion and changed:
         changed = {"criterion": partial(criterion, **changed)}
+    changed |= loss
     return options.network(partial(builder, **changed) if changed else name, seed, **own)
 
 

@@ -25,8 +25,10 @@ TEST_SHARE = 0.3
 """Share held out if a set has no official test part."""
 LEVELS = ("cross_entropy", "uncertainty_class_level", "uncertainty_margin")
 OURS = (*LEVELS, "uncertainty_uncorrected", "uncertainty_angular", "paper_as_printed")
-MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", "logit_adjustment", "vs")
-FEW_METHODS = ("cross_entropy", "ldam_drw", "logit_adjustment", "vs", "uncertainty_margin")
+ADJUSTED = ("logit_adjustment", "logit_adjustment_our_head")
+"""Logit adjustment, and the control for what the unit class vectors of Equipoise's head add by themselves."""
+MODERN = ("focal", "class_balanced", "ldam_drw", "balanced_softmax", *ADJUSTED, "vs")
+FEW_METHODS = ("cross_entropy", "ldam_drw", *ADJUSTED, "vs", "uncertainty_margin")
 RESAMPLED = (
     *("near_miss", "smote", "adasyn", "cluster_centroids", "neighbourhood_cleaning", "instance_hardness"),
     *("random_over", "random_under"),
@@ -138,7 +140,7 @@ def small_resnet(images: Any) -> nn.Module:
 
 def margins(source: Source) -> dict[str, Case]:
     """Return table "other recent margin-based loss formulations with uncertainty"."""
-    methods, material = (*paper.MARGINS, "uncertainty_margin"), source.features("cifar10")
+    methods, material = (*paper.MARGINS, *ADJUSTED, "uncertainty_margin"), source.features("cifar10")
     return {"margins": Case("JPEG CIFAR-10, step 1:10", material, "step", methods, source.options(), paper.MARGINS)}
 
 
@@ -183,7 +185,7 @@ def skin(source: Source) -> dict[str, Case]:
 
 def attributes(source: Source) -> dict[str, Case]:
     """Return table "Multi-label attribute prediction": CelebA if available, otherwise attributes of digits."""
-    losses = ("focal", "class_balanced", "balanced_softmax", "logit_adjustment", "weighted")
+    losses = ("focal", "class_balanced", "balanced_softmax", *ADJUSTED, "weighted")
     methods = (*OURS, *losses, "logit_adjustment_post_hoc", "random_over", "random_under")
     if source.has("celeba"):
         material = source.features("celeba", paper_has="a ResNet-50 that it trains")
