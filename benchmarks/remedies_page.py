@@ -2,7 +2,7 @@
 
     python benchmarks/remedies_page.py
 
-Read are docs/results/tables/*.jsonl, which ``equipoise reproduce`` writes, and benchmarks/results/strength_rule.json.
+Read are docs/results/tables/*.jsonl, which ``equipoise reproduce`` writes, and benchmarks/results/ahead.json.
 """
 
 import json
@@ -18,9 +18,10 @@ from equipoise.paper.tables.table_cases import FOLDS, TEST_SHARE
 from equipoise.wording import EQUIPOISE
 
 ROOT = Path(__file__).parent.parent
-TABLES, RULE = ROOT / "docs/results/tables", ROOT / "benchmarks/results/strength_rule.json"
+TABLES, AHEAD = ROOT / "docs/results/tables", ROOT / "benchmarks/results/ahead.json"
 PAGE, PICTURE = ROOT / "docs/remedies.md", ROOT / "docs/images/remedies.png"
-BASELINE, OURS = "cross-entropy", EQUIPOISE
+BASELINE, OURS, ONE = "cross-entropy", EQUIPOISE, "ours, one network"
+SEVERAL_NETWORKS = {"ours", "logit adjustment, four networks"}
 TITLES = {
     "cifar10": "JPEG CIFAR-10, step 1:10",
     "dropout=0.5": "MNIST, step 1:10",
@@ -43,13 +44,9 @@ SHOWN = {
     "SMOTE": "*",
 }
 """Rivals in the picture, and their marks."""
-ENOUGH_SEEDS = 3
-"""From two, an interval tells nothing."""
 DRAWN_AGAIN = {
     **dict.fromkeys(("ham10000", "dermofit", "dermofit_5"), 1 / (FOLDS - 1)),
     "expressions": TEST_SHARE / (1 - TEST_SHARE),
-    **dict.fromkeys(("digits 1:1", "digits step 1:10", "digits step 1:50"), 500 / 1297),
-    **dict.fromkeys(("breast cancer, natural", "breast cancer step 1:10"), 120 / 449),
 }
 """Test over training rows where every run divides the same samples anew, which widens the intervals."""
 
@@ -60,7 +57,6 @@ class Case:
 
     title: str
     source: str
-    table: bool
     seeds: int
     places: tuple[Place, ...]
     accuracy: dict[str, float]
@@ -80,7 +76,7 @@ def called(method: str) -> str:
     return METHODS[method].label if method in METHODS else method
 
 
-def ranked(title: str, source: str, records: list[dict[str, Any]], *, shared: float = 0.0, table: bool = True) -> Case:
+def ranked(title: str, source: str, records: list[dict[str, Any]], *, shared: float = 0.0) -> Case:
     """A case from the records of its fits; the method's own variants are left to the pages of the tables."""
     named = [{**record, "method": called(record["method"])} for record in records]
     named = [record for record in named if not record["method"].startswith(f"{OURS}, ")]
@@ -90,7 +86,7 @@ def ranked(title: str, source: str, records: list[dict[str, Any]], *, shared: fl
         if "accuracy" in record.get("scores", {}):
             accuracy.setdefault(record["method"], []).append(record["scores"]["accuracy"])
     means = {name: sum(values) / len(values) for name, values in accuracy.items()}
-    return Case(title, source, table, len({record["seed"] for record in records}), found.places, means)
+    return Case(title, source, len({record["seed"] for record in records}), found.places, means)
 
 
 def table_cases() -> list[Case]:
@@ -106,19 +102,16 @@ def table_cases() -> list[Case]:
     return sorted(cases, key=lambda case: list(TITLES.values()).index(case.title))
 
 
-def rule_cases() -> list[Case]:
-    """Those of the strength rule's page."""
+def ahead_cases() -> list[Case]:
+    """Those of the page "Ahead", with one network for every method; their test rows are the same for all seeds."""
     records: dict[str, list[dict[str, Any]]] = {}
-    for key, cell in json.loads(RULE.read_text(encoding="utf-8"))["cells"].items():
-        case, method, seed = key.split(" | ")
-        case = case.replace("MNIST ", "MNIST of 10,000, ")  # the table's has them all
-        scores = {"balanced_accuracy": cell["accuracy"]}
-        record = {"case": case, "method": method, "seed": int(seed), "fold": 0, "scores": scores}
-        records.setdefault(case, []).append(record)
-    return [
-        ranked(case, "results/strength-rule.md", own, shared=DRAWN_AGAIN.get(case, 0.0), table=False)
-        for case, own in records.items()
-    ]
+    for key, cell in json.loads(AHEAD.read_text(encoding="utf-8"))["cells"].items():
+        part, case, method, seed = key.split(" | ")
+        if part == "ahead" and method not in SEVERAL_NETWORKS:
+            called = OURS if method == ONE else method.replace("ours", OURS)
+            record = {"case": case, "method": called, "seed": int(seed), "fold": 0, "scores": cell}
+            records.setdefault(re.sub(r"^(MNIST|CIFAR-10)( features)?,", r"\1 of 2,000,", case), []).append(record)
+    return [ranked(case, "results/ahead.md", own) for case, own in sorted(records.items())]
 
 
 def percent(place: Place | None) -> str:
@@ -147,32 +140,26 @@ def listed(cases: list[Case]) -> str:
 
 def summary(cases: list[Case]) -> list[str]:
     """What the figures say, each sentence worked out from them."""
-    both = [case for case in cases if case.place(OURS) is not None]
-    judged = [case for case in both if case.seeds >= ENOUGH_SEEDS]
-    gains = [case.place(OURS).to_baseline for case in judged]
-    gained = [case for case, gain in zip(judged, gains, strict=True) if gain and (gain.low or 0) > 0]
-    lost = [case for case, gain in zip(judged, gains, strict=True) if gain and (gain.high or 0) < 0]
-    behind = [case for case in judged if not tie(case, OURS)]
-    few = [case for case in both if case not in judged]
-    missing = [case for case in cases if case not in both]
-    left_out = f" (all but {listed(missing)})" if missing else ""
+    gains = [(case, case.place(OURS).to_baseline) for case in cases]
+    gained = [case for case, gain in gains if (gain.low or 0) > 0]
+    lost = [case for case, gain in gains if (gain.high or 0) < 0]
+    behind = [case for case in cases if not tie(case, OURS)]
+    rivals = sorted({place.method for case in cases for place in case.places} - {BASELINE, OURS})
+    often = {name: sum(tie(case, name) for case in cases) for name in rivals}
+    took = {name: sum(case.place(name) is not None for case in cases) for name in rivals}
+    best = sorted(rivals, key=lambda name: -often[name])[:3]
     return [
-        f"Of the {len(cases)} cases, Equipoise was run on {len(both)}{left_out}. {len(judged)} of these have at "
-        f"least {ENOUGH_SEEDS} seeds. Among those {len(judged)}:",
-        "",
-        f"- **Equipoise against cross-entropy**: significantly better in {len(gained)}, significantly worse in "
-        f"{len(lost)}.",
+        f"- **Equipoise against cross-entropy**: significantly better in {len(gained)} of {len(cases)} cases, "
+        f"significantly worse in {len(lost)}{f' ({listed(lost)})' if lost else ''}.",
         "- **Cross-entropy is enough** (the best, or not significantly worse than the best) in "
-        f"{listed([case for case in judged if tie(case, BASELINE)])}.",
+        f"{listed([case for case in cases if tie(case, BASELINE)])}.",
         "- **Equipoise against all**: the best, or not significantly worse than the best, in "
-        f"{len(judged) - len(behind)}; significantly worse in {listed(behind)}.",
-        "",
-        f"The other {len(few)} have so few seeds that hardly any difference is significant ({listed(few)}): look at "
-        "their means.",
-        "",
-        f"In {sum(higher(case) for case in both)} of the {len(both)} cases the best rival has a higher mean than "
-        "Equipoise.",
-        "But which rival is best differs from case to case, and you only know it afterwards.",
+        f"{len(cases) - len(behind)} cases; significantly worse in {listed(behind)}.",
+        "- **Rivals that are most often** the best, or not significantly worse: "
+        + ", ".join(f"{name} in {often[name]} of {took[name]}" for name in best)
+        + ".",
+        f"- In {sum(higher(case) for case in cases)} cases the best rival has a higher mean than Equipoise. Which "
+        "rival is best differs from case to case, and you only know it afterwards.",
     ]
 
 
@@ -246,7 +233,7 @@ def draw(cases: list[Case]) -> None:
 
 def main() -> None:
     """Write both."""
-    cases = [*table_cases(), *rule_cases()]
+    cases = [*table_cases(), *ahead_cases()]
     draw(cases)
     PAGE.write_text(page(cases), encoding="utf-8")
 

@@ -109,7 +109,7 @@ def test_the_tours_run_and_print_what_they_show(name, tmp_path):
 
 def test_the_remedies_are_those_of_the_stored_results():
     remedies = script("remedies_page")
-    cases = [*remedies.table_cases(), *remedies.rule_cases()]
+    cases = [*remedies.table_cases(), *remedies.ahead_cases()]
     assert text_of(remedies.PAGE) == remedies.page(cases), "run python benchmarks/remedies_page.py"
 
 
