@@ -48,7 +48,7 @@ def completed(line: str) -> list[str]:
         ("equipoise predict damaged new.csv --recall fa", []),
         (
             "equipoise compare x.csv --methods focal,logit_",
-            ["focal,logit_adjustment", "focal,logit_adjustment_post_hoc"],
+            ["focal,logit_adjustment", "focal,logit_adjustment_our_head", "focal,logit_adjustment_post_hoc"],
         ),
         ("equipoise reproduce cifar10_", ["cifar10_lt", "cifar10_lite0"]),
         ("equipoise reproduce illu", ["illustration"]),
