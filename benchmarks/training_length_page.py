@@ -30,10 +30,13 @@ python benchmarks/training_length.py && python benchmarks/training_length_page.p
 
 The defaults chosen from these figures: {DATA_PASSES} passes over the data, but at least
 {LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
-epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. Margins by counts,
-the default since then, act from the first epoch: the class level includes the softmax stage. With `epochs=` you set the
-number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as well, so that no stage is
-left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
+epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. "Equipoise" in
+the tables is an [earlier default](index.md#earlier-defaults) with these stages. With the present one, margins by counts
+act from the first epoch, and the class level includes the softmax stage.
+
+With `epochs=` you set the number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as
+well, so that no stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many
+epochs it needs.
 """
 
 
