@@ -24,9 +24,9 @@ python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
 
 ## What the command does
 
-"First tenth": flipped labels found in the first tenth of the ranking (at most half of it can be flipped). "Suspected":
-labels that fit another class better, as the command counts them. "Wrongly": suspected labels of rare classes that are
-correct.
+"Learnt as given": labels, flipped ones included, that the trained network predicts. "First tenth": flipped labels
+found in the first tenth of the ranking (at most half of it can be flipped). "Suspected": samples that fit another class
+better than their label, as the command counts them. "Wrongly": suspected labels of rare classes that are correct.
 """
 
 RULES = """## What was tried

@@ -147,22 +147,22 @@ def default(cells: Cells) -> list[str]:
         rows.append([name, *(both(cells, f"{start} | {key}") for key in keys), ratio, shown(now, ".1f"), against])
     drawn = min(seeds(cells, f"default | {name} | now") for name in DEFAULTS.split())
     out = [
-        "## The default, before and now",
+        "## The former length and the chosen one",
         "",
-        f"Mean of {drawn} seeds. Before: 30 epochs up to 5,000 rows, 15 from 20,000 on, stages of a third each. The",
-        "last three columns are the CPU time of Equipoise now: relative to before, in seconds, and relative to",
-        "LightGBM.",
+        f"Mean of {drawn} seeds. Formerly: 30 epochs up to 5,000 rows, 15 from 20,000 on, stages of a third each. The",
+        "last three columns are the CPU time of Equipoise with the chosen length: relative to the former one, in",
+        "seconds, and relative to LightGBM.",
         "",
     ]
     head = [
         "table",
-        "Equipoise, before",
-        "Equipoise, now",
-        "logit adjustment, before",
-        "logit adjustment, now",
+        "Equipoise, former",
+        "Equipoise, chosen",
+        "logit adjustment, former",
+        "logit adjustment, chosen",
         "LightGBM",
     ]
-    return [*out, *table([*head, "time / before", "seconds", "time / LightGBM"], rows)]
+    return [*out, *table([*head, "time / former", "seconds", "time / LightGBM"], rows)]
 
 
 def lines() -> list[str]:
