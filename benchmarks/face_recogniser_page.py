@@ -88,9 +88,9 @@ def outcome(result: dict[str, Any], rivals: list[str]) -> str:
         told[kind].append(f"the {name}" if name == "nearest mean" else name)
     parts = [f"{kind} {listed(names)}" for kind, names in told.items() if names]
     return (
-        f"On rare people Equipoise is {'; '.join(parts)}. Its default uses margins by class counts and mixing, so "
-        f"uncertainty does not explain this gain. “{VARIANT}” takes margins and the sample level from dropout's "
-        "uncertainty instead. Its recall of rare people differs from softmax by "
+        f"On rare people Equipoise is {'; '.join(parts)}. It has an [earlier default](index.md#earlier-defaults) with "
+        f"margins by class counts and mixing, so uncertainty does not explain this gain. “{VARIANT}” takes margins and "
+        "the sample level from dropout's uncertainty instead. Its recall of rare people differs from softmax by "
         f"{shown_difference(result, 'softmax', 'rare', VARIANT)} points and from ArcFace by "
         f"{shown_difference(result, 'ArcFace', 'rare', VARIANT)}. So uncertainty helps a trained head, and counts help "
         "it more. The nearest mean of a person's features, which needs no training, is better than all of them."
