@@ -219,7 +219,7 @@ def tables_list(stored: dict[str, Any]) -> list[str]:
         if one := known.get(name):
             counts = [one[part] for part in ("rows", "columns", "text_columns", "classes", "smallest")]
             rows.append([name, *(f"{count:,}" for count in counts), f"{one['imbalance']:,.1f}"])
-    head = ["table", "rows", "columns", "of them text", "classes", "rows of the smallest", "largest : smallest"]
+    head = ["table", "rows", "columns", "text columns", "classes", "rows of the smallest", "largest : smallest"]
     return ["## The tables", "", *table(head, rows)]
 
 
