@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.columns.chosen_columns import ChosenColumns
+from equipoise.data.columns.chosen_columns import ChosenColumns, check_time
 from equipoise.data.samples import Samples
 from equipoise.errors import InvalidInputError, did_you_mean
 
@@ -78,11 +78,13 @@ def check_source(
     target: str | None = None,
     labels: str | Path | None = None,
     group: str | None = None,
+    time: str | None = None,
     columns: ChosenColumns | None = None,
 ) -> None:
     """Raise at once the errors that :func:`open_data` would raise after long imports: a wrong path or column name.
 
     Args:
+        time: the column that orders a table's rows.
         columns: the user's choices for a table's columns; the other arguments are those of :func:`open_data`.
     """
     from equipoise.data.tables import TABLE_READERS
@@ -106,6 +108,8 @@ def check_source(
         others = [name for name in header if name not in chosen]
         if group is not None:
             check_group(group, others)
+        if time is not None:
+            check_time(time, others)
         if columns is not None and columns.given:
             columns.check([name for name in others if name != group])
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.columns.chosen_columns import check_time
 from equipoise.data.columns.guess_kind import guess_kind
 from equipoise.data.columns.parsing import parse
 from equipoise.data.columns.texts import without_blanks
@@ -18,10 +19,7 @@ Rows = NDArray[np.intp]
 def row_times(x: Any, name: str) -> NDArray[np.float64]:
     """Return the time of each row, (rows,): days since 1970 or numbers, NaN if unknown."""
     names = column_names(x)
-    if name not in names:
-        raise InvalidInputError(
-            f"--time names {name!r}, which is not a column of the table; there are {', '.join(names)}."
-        )
+    check_time(name, names)
     guess = guess_kind(x.iloc[:, names.index(name)], name)
     if guess.parsed is None:
         raise InvalidInputError(

@@ -448,4 +448,18 @@ def test_a_column_that_gives_the_target_away_comes_before_praise(tmp_path):
     assert after.headline == (
         f"Check for a leak first: the column 'closed' alone decides the target. If it stays: {before.headline}"
     )
+    assert after.next[0].startswith("If that column is only known afterwards, train again with `--drop closed`: ")
+    assert after.next[1:] == before.next
     assert verdict(replace(run, record=structs.replace(run.record, notes=notes[:1]))).headline == before.headline
+
+
+def test_a_model_with_a_leak_is_not_to_be_used_as_it_is(tmp_path):
+    labels = np.repeat([0, 1], [400, 100])
+    known = one_hot(labels, 2)
+    options = {"counts": [4000, 400], "names": ["stays", "goes"], "before": known}
+    run = read_run(write_run(tmp_path, probabilities=known, labels=labels, **options))
+    samples = Samples(pd.DataFrame({"a: b;": [0, 1] * 30}), np.array(["stays", "goes"] * 30))
+    assert verdict(run).next[0].startswith("The model can be used as it is")
+    doubted = verdict(replace(run, record=structs.replace(run.record, notes=leak_notes(samples))))
+    assert len(doubted.next) == 1
+    assert "train again with `--drop a: b;`" in doubted.next[0]

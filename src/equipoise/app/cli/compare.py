@@ -82,7 +82,7 @@ def compare(
     started = time.monotonic()  # what is imported and read counts too
     options = RunOptions(**values)
     chosen = None if methods is None else named_methods(methods)
-    _check(options, chosen, page)
+    _check(options, chosen, page, budget)
     with ConsoleWatcher(quiet=quiet) as watcher:
         samples = _samples(options, watcher, started, budget)
         limits = {"seeds": seeds, "folds": folds, "jobs": jobs, "started": started, "out": out}
@@ -96,10 +96,12 @@ def compare(
     _tell(found, watcher, page, data=options.data, as_json=as_json)
 
 
-def _check(options: RunOptions, chosen: dict[str, Any] | None, page: Path | None) -> None:
-    """Refuse data, methods and pages that cannot be used, before anything takes time."""
+def _check(options: RunOptions, chosen: dict[str, Any] | None, page: Path | None, budget: float | None) -> None:
+    """Refuse data, methods, pages and budgets that cannot be used, before anything takes time."""
     from equipoise.data.sources import check_source
 
+    if budget is not None and not budget > 0:
+        raise InvalidInputError(f"--budget must be above 0 minutes, got {budget:g}.")
     where = {"target": options.target, "labels": options.labels, "group": options.group}
     check_source(options.data, **where, columns=options.columns)
     check_weights(options.weights)
@@ -175,8 +177,6 @@ def _in_time(read: "Callable[[], Samples]", started: float, minutes: float, data
     """Return what was read; raise an error once the budget has run out."""
     from equipoise.app.compare.deadline import Deadline, OutOfTimeError
 
-    if not minutes > 0:
-        raise InvalidInputError(f"--budget must be above 0 minutes, got {minutes:g}.")
     try:
         return Deadline(started, 60 * minutes).call(read)
     except OutOfTimeError:

@@ -88,7 +88,8 @@ def _checked_folder(options: RunOptions, folder: Path | None, *, resume: bool) -
     from equipoise.data.sources import check_source
 
     target, labels = options.target, options.labels
-    check_source(options.data, target=target, labels=labels, group=options.group, columns=options.columns)
+    rows = {"group": options.group, "time": options.time}
+    check_source(options.data, target=target, labels=labels, **rows, columns=options.columns)
     if options.test is not None:
         check_source(options.test, target=target, labels=options.test_labels or labels)
     check_weights(options.weights)

@@ -86,6 +86,16 @@ class ChosenColumns:
         return replace(samples, x=samples.x[self.left(samples.columns)])
 
 
+def check_time(name: str, names: Sequence[str]) -> None:
+    """Raise an error for a ``--time`` that is not a column of the table."""
+    if name not in names:
+        raise InvalidInputError(
+            f"--time names {name!r}, which is not a column of the table; there are {', '.join(names)}."
+            if names
+            else "--time names a column; give a table with named columns."
+        )
+
+
 def _named(flag: str, text: str, names: Sequence[str], *, single: bool = False) -> list[str]:
     """Return the columns named in a text; all must exist."""
     wanted = [text] if single or text in names else [part.strip() for part in text.split(",") if part.strip()]

@@ -11,16 +11,19 @@ from rich.console import Console
 from equipoise.app.cli.completion import one_of, tables
 from equipoise.app.cli.flags import Quiet
 from equipoise.app.cli.printing import ConsoleWatcher
+from equipoise.options import check_choice
 from equipoise.registry_names import family_names
 
 if TYPE_CHECKING:
     from equipoise.app.compare import Fit
 
-NAMES = ", ".join(family_names("equipoise.paper.tables.table_cases", "TABLES"))
+NAMES = (*family_names("equipoise.paper.tables.table_cases", "TABLES"), "illustration")
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help=f"{NAMES} or illustration.", autocompletion=one_of(tables))],
+    table: Annotated[
+        str, typer.Argument(help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}.", autocompletion=one_of(tables))
+    ],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets; default $EQUIPOISE_DATA.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page and for every finished fit.")] = Path("reproduced"),
     seeds: Annotated[
@@ -45,6 +48,7 @@ def reproduce(
         equipoise reproduce mnist --smoke
         equipoise reproduce illustration
     """
+    check_choice("TABLE", table, NAMES)
     if table == "illustration":
         _illustrate(out, seed=seed, smoke=smoke, quiet=quiet)
         return

@@ -22,7 +22,9 @@ from equipoise.wording import plural
 NAMED, FEW_SAMPLES = 5, 100
 ENOUGH = 100
 """Held-out samples that measure a recall of 80 % to within about 8 points."""
-GIVEN_AWAY = re.compile(r"the column .{1,200}? alone (nearly )?decides the target[^;]*", re.DOTALL)
+GIVEN_AWAY = re.compile(
+    r"(the column .{1,200}? alone (?:nearly )?decides the target[^;]*); .*: (--drop .*)\.", re.DOTALL
+)
 """A note of ``equipoise.data.leaks`` on a column that is probably known only afterwards."""
 NOTHING = ": it made no difference"
 
@@ -90,8 +92,13 @@ def verdict(run: StoredRun) -> Verdict:
 
 def _doubted(headline: str, notes: list[str]) -> str:
     """Put a column that gives the target away before a headline that would praise the model for it."""
-    found = next(filter(None, map(GIVEN_AWAY.match, notes)), None)
-    return headline if found is None else f"Check for a leak first: {found[0]}. If it stays: {headline}"
+    found = _given_away(notes)
+    return headline if found is None else f"Check for a leak first: {found[1]}. If it stays: {headline}"
+
+
+def _given_away(notes: list[str]) -> re.Match[str] | None:
+    """Return the first note on a column that gives the target away: what it does, and the flag that leaves it out."""
+    return next(filter(None, map(GIVEN_AWAY.match, notes)), None)
 
 
 def run_skill(run: StoredRun) -> Skill | None:
@@ -139,6 +146,12 @@ def _next_steps(run: StoredRun, judged: ModelGrade, rare: Change | None) -> list
         "fair": ["Choose the threshold by what a miss costs (see Decide)."],
         "good": ["The model can be used as it is; choose the threshold by what a miss costs (see Decide)."],
     }[judged.grade]
+    leak = _given_away(run.record.notes)
+    if leak is not None:
+        first = (
+            f"If that column is only known afterwards, train again with `{leak[2]}`: these figures do not hold then."
+        )
+        return [first, *(said if judged.grade != "good" else [])]
     if not is_asked(run):
         return [*said, *_without_remedy(rare)]
     if judged.grade in ("silent", "misses", "false alarms"):
