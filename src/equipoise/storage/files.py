@@ -16,12 +16,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from equipoise.errors import EquipoiseError, InvalidInputError
-
-if TYPE_CHECKING:
-    pass
 
 DAMAGE = (
     ArithmeticError,
