@@ -121,6 +121,12 @@ class Choice:
         return self.place < Choice(self.candidate, self.miss, self.prevalence, CASES).place
 
     @property
+    def prevalence_text(self) -> str:
+        """The prevalence in words."""
+        own = ", as held out" if self.prevalence == self.candidate.points.prevalence else ""
+        return f"{share(self.prevalence)}{own}"
+
+    @property
     def outcome(self) -> Outcome:
         """Result of the point for ``CASES`` cases."""
         return self.candidate.points.outcome(self.place, prevalence=self.prevalence, miss=self.miss, cases=CASES)
@@ -163,10 +169,9 @@ def cost_at(candidate: Candidate, place: int, prevalence: float) -> float:
 def situation(chosen: Choice) -> str:
     """Return the slider positions in words, for a printed page."""
     budget = "no limit" if chosen.budget == CASES else f"{chosen.budget:g} of {CASES:,} cases"
-    own = ", as held out" if chosen.prevalence == chosen.candidate.points.prevalence else ""
     return (
-        f"For {chosen.candidate.name}. Cost of a miss: {miss_text(chosen.miss)}. Prevalence: "
-        f"{share(chosen.prevalence)}{own}. Review budget: {budget}."
+        f"For {chosen.candidate.name}. Cost of a miss: {miss_text(chosen.miss)}. Prevalence: {chosen.prevalence_text}. "
+        f"Review budget: {budget}."
     )
 
 

@@ -24,7 +24,6 @@ from equipoise.app.report.decide_sliders import (
     python,
     rows,
     sentence,
-    share,
     situation,
 )
 from equipoise.app.report.markup import Section, fill
@@ -49,7 +48,6 @@ def section(run: StoredRun) -> Section | None:
         return None
     data = _data(run, found)
     chosen = found[0].first
-    own = ", as held out" if chosen.prevalence == found[0].points.prevalence else ""
     body = fill(
         "decide.html.j2",
         noun=run.noun,
@@ -59,11 +57,7 @@ def section(run: StoredRun) -> Section | None:
         chosen=chosen,
         budgets=BUDGETS,
         cases=CASES,
-        settings={
-            "miss": miss_text(chosen.miss),
-            "prevalence": f"{share(chosen.prevalence)}{own}",
-            "budget": "no limit",
-        },
+        settings={"miss": miss_text(chosen.miss), "prevalence": chosen.prevalence_text, "budget": "no limit"},
         said=sentence(chosen),
         basis=basis(found[0]),
         rows=rows(chosen),
