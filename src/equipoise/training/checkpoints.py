@@ -150,8 +150,7 @@ def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
     values: dict[int, State] = {}
     for key, value in (state["state"] | tensors).items():
         parameter, _, name = key.partition(".")
-        if name:  # older checkpoints also have an empty entry for each parameter
-            values.setdefault(int(parameter), {})[name] = value
+        values.setdefault(int(parameter), {})[name] = value
     return {"param_groups": state["param_groups"], "state": values}
 
 

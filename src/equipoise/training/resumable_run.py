@@ -32,8 +32,6 @@ from equipoise.training.watchers import Record
 
 IDENTITY, PROCESSES = "training", "processes"
 """Fields of ``run.json`` that identify a run; others belong to whoever wrote them."""
-FORMER = {"head.gradient": "exact"}
-"""Options of earlier versions with the one value that this version still supports: such a run is resumed."""
 CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
 ROWS_AT_ONCE = 16_384
 
@@ -117,8 +115,7 @@ class Run:
             write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
         if known is None:
             return
-        before = {name: value for name, value in _leaves(known).items() if FORMER.get(name) != value}
-        now = _leaves(identity)
+        before, now = _leaves(known), _leaves(identity)
         processes = before.pop(PROCESSES, 1), now.pop(PROCESSES)
         if processes[0] != processes[1] and self.main:
             warnings.warn(

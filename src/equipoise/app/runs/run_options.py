@@ -160,11 +160,9 @@ class RunOptions(TrainingOptions, DecisionOptions):
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read options by name, each checked for type; dashes in names count as underscores."""
-    from equipoise.app.run_folder import EARLIER
-
     content, known = _content(path), {field.name for field in fields(RunOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
-        content = EARLIER | content["options"]
+        content = content["options"]
     else:
         known |= {OUT}  # a run's record names no folder, and a stranger's must not
     types_of = get_type_hints(RunOptions) | {OUT: str}
