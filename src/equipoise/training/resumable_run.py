@@ -12,14 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import safetensors.torch
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidStateError, OtherProcessesWarning
-from equipoise.storage.files import foreign_files, raise_if_full, write_atomically, writing_into
+from equipoise.storage.files import foreign_files, raise_if_full, write_atomically, write_tensors, writing_into
 from equipoise.storage.records import read_json
 from equipoise.storage.run_files import CHECKPOINTS, METRICS_LOG, RECORD
 from equipoise.training.batches import ArrayData
@@ -94,10 +93,7 @@ class Run:
     def keep_weights(self, name: str) -> None:
         """Write the network's current weights into the folder under this file name, for a later comparison."""
         if self.folder is not None and self.main:
-            tensors = {
-                key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
-            }
-            write_atomically(self.folder / name, safetensors.torch.save(tensors))
+            write_tensors(self.folder / name, self.trainee.network.state_dict())
 
     def record(self, record: Record) -> None:
         """Append an epoch to ``metrics.jsonl``."""

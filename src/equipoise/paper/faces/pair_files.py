@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from equipoise.data.images.scan import Scan, scan_images
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.paper.face_options import PAIRS, Protocol
 from equipoise.paper.faces.bin_pairs import read_bin_pairs
 from equipoise.paper.faces.drawn_pairs import check_new, pairs_of_people, write_pairs
@@ -75,7 +75,7 @@ def guessed_protocol(pairs: Source) -> Protocol:
             first = file.readline(1000).decode("utf-8-sig", errors="replace").strip()
     except OSError as error:
         raise InvalidInputError(
-            f"{path} cannot be read: {error.strerror or error}; check --pairs, or pass --protocol folder to make it."
+            f"{path} cannot be read: {reason(error)}; check --pairs, or pass --protocol folder to make it."
         ) from error
     fields = first.replace(",", " ").split()
     if fields and len(fields) <= 2 and all(field.isdecimal() for field in fields):
@@ -158,7 +158,7 @@ def _list(path: Source, *, comma: bool = False) -> tuple[str, list[Numbered]]:
     try:
         text = read_plain(file, most_bytes=LIST_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise InvalidInputError(f"{file} cannot be read: {error.strerror or error}; check --pairs.") from error
+        raise InvalidInputError(f"{file} cannot be read: {reason(error)}; check --pairs.") from error
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"{file} is not a list of pairs: it is not text; a .bin file needs its suffix."
