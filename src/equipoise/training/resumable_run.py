@@ -67,7 +67,7 @@ class Run:
             with foreign_files(self.folder / CHECKPOINTS, "delete that folder to train from the beginning"):
                 self.trainee.load(*found)
                 position = Position(**found[1]["position"])
-                position.loss_sum = self._own_loss_sum(position, found[1].get("loss_sums", []))
+                position.loss_sum = self._own_loss_sum(found[1]["loss_sums"])
         if self.main:  # without what a killed run wrote after its last checkpoint
             write_metrics(self.folder / METRICS_LOG, position.history)
         return position
@@ -84,11 +84,11 @@ class Run:
             self.checkpoints.save(position.total, tensors, state)
         self.trainee.accelerator.wait_for_everyone()
 
-    def _own_loss_sum(self, position: Position, sums: list[float]) -> float:
+    def _own_loss_sum(self, sums: list[float]) -> float:
         accelerator = self.trainee.accelerator
         if len(sums) == accelerator.num_processes:
             return float(sums[accelerator.process_index])
-        return sum(sums) / len(sums) if sums else position.loss_sum
+        return sum(sums) / len(sums)
 
     def keep_weights(self, name: str) -> None:
         """Write the network's current weights into the folder under this file name, for a later comparison."""
