@@ -53,6 +53,10 @@ def reason(error: BaseException) -> str:
     >>> reason(FileNotFoundError(2, "No such file")), reason(EOFError())
     ('No such file', 'EOFError')
     """
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(said).split())[:200].rstrip(".")
 

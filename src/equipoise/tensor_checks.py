@@ -20,6 +20,14 @@ def required_tensor(value: object, name: str) -> Tensor:
     )
 
 
+def floating_tensor(value: object, name: str) -> Tensor:
+    """Return the value itself if it is a floating-point tensor; otherwise raise an error."""
+    tensor = required_tensor(value, name)
+    if tensor.is_floating_point():
+        return tensor
+    raise InvalidInputError(f"{name} must be floating point, got {tensor.dtype}; call .float() first.")
+
+
 def new_tensor(rows: NDArray[Any]) -> Tensor:
     """Copy an array into a tensor, including negative strides and foreign byte orders, which torch itself refuses.
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.labels import class_indices, label_array
 from equipoise.data.samples import Part, Samples
-from equipoise.errors import InvalidInputError, listed
+from equipoise.errors import InvalidInputError, listed, reason
 from equipoise.storage.files import write_atomically
 from equipoise.storage.records import Count, read_json
 
@@ -73,7 +73,7 @@ def save_split(split: Split, path: Path, *, samples: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(content).encode() + b"\n")
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise InvalidInputError(f"{path} cannot be written: {reason(error)}.") from error
 
 
 def load_split(path: Path, *, samples: int) -> Split:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from equipoise.data.encoder import TableEncoder
 from equipoise.decisions import DecisionRule, Evidence, rule_from_json
 from equipoise.errors import InvalidInputError
 from equipoise.models.picture_features import installed_pictures
-from equipoise.storage.files import write_atomically, writing_into
+from equipoise.storage.files import write_atomically, write_tensors, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Name, read_json
 from equipoise.storage.run_files import MODEL, MODEL_RECORD
 from equipoise.storage.size_limits import load_tensors
@@ -53,9 +52,8 @@ Record = TypeVar("Record", bound=SavedRecord)
 
 def write_saved(folder: Path, record: SavedRecord, tensors: dict[str, Tensor]) -> None:
     """Write both files atomically, ``model.json`` last: a folder with that file is complete."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with writing_into(folder, "a model"):
-        write_atomically(folder / MODEL, safetensors.torch.save(plain))
+        write_tensors(folder / MODEL, tensors)
         write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.to_builtins(record), indent=1).encode())
 
 

@@ -44,7 +44,7 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
     return found
 
 
-def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator[NDArray[np.float32]]:
+def resamples(labels: NDArray[np.intp], size: int) -> Iterator[NDArray[np.float32]]:
     """Draw test sets of the same size with replacement; yield how often each sample is drawn, (samples, resamples).
 
     The bootstrap is stratified: each class is drawn from its own samples and keeps its count. A plain bootstrap would
@@ -58,7 +58,7 @@ def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator
         labels: class indices, (samples,), or 0 and 1, (samples, attributes).
         size: number of classes or attributes.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     samples = len(labels)
     number = min(max(WORK // (samples * size), FEWEST_RESAMPLES), RESAMPLES)
     if samples * size * number > MOST_WORK:

@@ -58,7 +58,9 @@ def scores(
     several, size, samples = true.ndim == 2, len(names), len(t)
     measured = None if probabilities is None else calibration(probabilities, t, p, size)
     given = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)
-    top = max(1, round(TOP_SHARE * samples)) if k is None else _checked_k(k, samples)
+    if k is not None and not 1 <= k <= samples:
+        raise InvalidInputError(f"k must be a whole number from 1 to the {samples} samples, got {k!r}.")
+    top = max(1, round(TOP_SHARE * samples)) if k is None else int(k)
     answers = Answers(t, p, size, given, top, _checked_costs(costs, size, several))
     sums = tally(answers)
     found = scored(answers, sums, tuple(names.tolist()), measured)[0]
@@ -78,12 +80,6 @@ def _confusion(answers: Answers, sums: Tally) -> tuple[Any, ...] | None:
         return None
     counts = np.bincount(answers.true * size + answers.predicted, minlength=size * size)
     return tuple(counts.reshape(size, size).tolist())
-
-
-def _checked_k(k: int, samples: int) -> int:
-    if not 1 <= k <= samples:
-        raise InvalidInputError(f"k must be a whole number from 1 to the {samples} samples, got {k!r}.")
-    return int(k)
 
 
 def _checked_costs(costs: ArrayLike | None, size: int, several: bool) -> NDArray[np.float64] | None:

@@ -49,7 +49,7 @@ def unpack(
     try:
         found = path.stat()
     except OSError as error:
-        raise InvalidInputError(f"the archive {str(path)!r} cannot be read: {error.strerror}.") from error
+        raise InvalidInputError(f"the archive {str(path)!r} cannot be read: {reason(error)}.") from error
     key = hashlib.blake2b(digest_size=5)
     key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}\n{found.st_ctime_ns}".encode())
     target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
@@ -117,7 +117,7 @@ def _scratch(parent: Path) -> Iterator[Path]:
             scratch = stack.enter_context(scratch_folder(parent, SCRATCH))
         except OSError as error:
             raise InvalidInputError(
-                f"{str(parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
+                f"{str(parent)!r} cannot be written ({reason(error)}); set EQUIPOISE_CACHE to a folder that can."
             ) from error
         yield scratch
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.storage.files import read_plain
 from equipoise.storage.size_limits import parse_json
 
@@ -50,9 +50,7 @@ def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28
     try:
         value = parse_json(read_plain(path, most_bytes=most_bytes))
     except (OSError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        reason = getattr(error, "strerror", None) or reason
-        raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
+        raise InvalidInputError(f"{path} cannot be read ({reason(error)}); {remedy}.") from error
     return as_record(value, kind, path, remedy=remedy)
 
 

@@ -82,3 +82,12 @@ class Method:
     def identity(self) -> str:
         """Its identity in a file of results: its description, or the version of its package."""
         return self.description or (package_version(self.package) if self.package else "")
+
+
+def grid_of(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
+    """Return the grid of a hyperparameter whose published value is its default: that first, then the others.
+
+    >>> grid_of("gamma", 0.5, 1.0)
+    ({}, {'gamma': 0.5}, {'gamma': 1.0})
+    """
+    return ({}, *({name: value} for value in values))

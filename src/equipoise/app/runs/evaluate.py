@@ -148,8 +148,7 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
         channels, height, width = model.input.image_shape
         shape = {"size": (height, width)} | ({"channels": channels} if path.exists() else {})
     samples = open_data(source, target=target, labels=labels, progress=told.progress, **shape)
-    for sentence in samples.notes:
-        told.note(sentence)
+    told.note(*samples.notes)
     if samples.x.ndim != (2 if table else 4):
         raise InvalidInputError(_other_kind(source, table))
     if not table:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
@@ -22,7 +21,7 @@ from equipoise.models import Augment, ImageBackbone, build_backbone, extract_fea
 from equipoise.models.backbones import has_weights
 from equipoise.models.picture_features import PictureFeatures, installed_pictures
 from equipoise.models.timm_and_hugging_face import check_config
-from equipoise.storage.files import write_atomically
+from equipoise.storage.files import write_tensors
 from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
@@ -105,7 +104,7 @@ class TableInput(RunInput):
         described, reader = None, self.encoder.pictures
         if self.encoder.picture is not None:
             assert isinstance(reader, PictureFeatures)
-            _save_extractor(reader.extractor, folder)
+            write_tensors(folder / EXTRACTOR, reader.extractor.state_dict())
             side = self.encoder.picture.side
             described = BackboneRecord(reader.network, 3, (side, side), frozen=True)
         return InputRecord("table", encoder=self.encoder.to_json(), backbone=described)
@@ -143,13 +142,8 @@ class FeaturesInput(RunInput):
         return extract_features(x, self.extractor, cache=self.cache, progress=self.progress)
 
     def save(self, folder: Path) -> InputRecord:
-        _save_extractor(self.extractor, folder)
+        write_tensors(folder / EXTRACTOR, self.extractor.state_dict())
         return InputRecord("features", backbone=self.described)
-
-
-def _save_extractor(extractor: ImageBackbone, folder: Path) -> None:
-    tensors = {name: tensor.contiguous() for name, tensor in extractor.state_dict().items()}
-    write_atomically(folder / EXTRACTOR, safetensors.torch.save(tensors))
 
 
 def make_input(

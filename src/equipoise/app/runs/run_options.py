@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from equipoise.app.decision_options import DecisionOptions
 from equipoise.data.columns.chosen_columns import ChosenColumns
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.estimators.training_options import TrainingOptions
 from equipoise.options import check_options, documented, flag_of, option
 from equipoise.registry_names import HUGGING_FACE, TIMM, backbone_names, model_names
@@ -160,11 +160,9 @@ class RunOptions(TrainingOptions, DecisionOptions):
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read options by name, each checked for type; dashes in names count as underscores."""
-    from equipoise.app.run_folder import EARLIER
-
     content, known = _content(path), {field.name for field in fields(RunOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
-        content = EARLIER | content["options"]
+        content = content["options"]
     else:
         known |= {OUT}  # a run's record names no folder, and a stranger's must not
     types_of = get_type_hints(RunOptions) | {OUT: str}
@@ -187,13 +185,11 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
+        raise InvalidInputError(f"the options in {path} cannot be read ({reason(error)}); check the path.") from error
     try:
         content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidInputError(f"{path} is not valid TOML or JSON ({reason}); correct it.") from error
+        raise InvalidInputError(f"{path} is not valid TOML or JSON ({reason(error)}); correct it.") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path} must hold options by name; write an object in braces.")
     return content

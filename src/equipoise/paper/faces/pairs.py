@@ -1,5 +1,6 @@
 """Pairs of faces, of one person or of two, and their folds."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from equipoise.errors import InvalidInputError, listed
 
 FOLDS = 10
 
+Source = str | os.PathLike[str]
 Size = tuple[int, int]  # height, width
 
 

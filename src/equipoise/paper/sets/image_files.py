@@ -44,7 +44,7 @@ def _entries(folder: Path) -> list[str]:
     try:
         return [name for name in os.listdir(folder) if name[0] != "."] if folder.is_dir() else []
     except OSError as error:
-        raise InvalidInputError(f"{folder} cannot be read: {error.strerror or error}.") from error
+        raise InvalidInputError(f"{folder} cannot be read: {reason(error)}.") from error
 
 
 def in_folder_or_archives(folder: Path, find: Callable[[list[Path]], Found | None], expected: str) -> Found:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Publication, PublishedFile, Reading
 
 FASHION_NAMES = (
@@ -87,7 +87,7 @@ def read_idx(path: Path, *, dimensions: int, limit_bytes: int = LIMIT_BYTES) -> 
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InvalidInputError(f"{path} is a damaged gzip file ({error}); fetch it again.") from error
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise InvalidInputError(f"{path} cannot be read: {reason(error)}.") from error
 
 
 def _parse(stream: BinaryIO, path: Path, dimensions: int, limit_bytes: int) -> NDArray[np.uint8]:
