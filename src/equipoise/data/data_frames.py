@@ -39,6 +39,17 @@ def is_frame(table: Any) -> bool:
     return isinstance(table, pd.DataFrame) or hasattr(table, "to_pandas")
 
 
+def has_feature_names(table: Any) -> bool:
+    """Return whether scikit-learn takes a table's column names as ``feature_names_in_``: those of a frame, all text.
+
+    >>> has_feature_names(pd.DataFrame({"age": [3]})), has_feature_names(pd.DataFrame([[3]])), has_feature_names([[3]])
+    (True, False, False)
+    """
+    if isinstance(table, pd.DataFrame):
+        return all(isinstance(name, str) for name in table.columns)
+    return is_frame(table)
+
+
 def needs_encoding(table: Any) -> bool:
     """Return whether a frame or array has text, dates, categories or missing values."""
     if hasattr(table, "dtypes") and hasattr(table, "columns"):

@@ -42,6 +42,7 @@ def fit_encoder(estimator: Any, table: Any, labels: Array, groups: ArrayLike | N
     validate_data(estimator, table, skip_check_array=True)
     check_consistent_length(table, labels)
     encoder = estimator.encoder_ = clone(estimator.encoder or TableEncoder(pictures=installed_pictures()))
+    encoder.set_output(transform="default")  # models take arrays, whatever scikit-learn's configuration asks for
     rows: Array = encoder.fit_transform(table, column_or_matrix(labels), groups)
     return rows
 
