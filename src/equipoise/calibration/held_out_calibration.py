@@ -91,7 +91,7 @@ def calibrate_held_out(
         groups: samples of one group stay in one fold.
         seed: of the folds.
     """
-    target, none = torch.from_numpy(labels), Scaling.none(tuple(calibrated.prior.shape))
+    target, none = torch.from_numpy(labels), Scaling.identity(tuple(calibrated.prior.shape))
     folds = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
     enough = len(labels) >= FEWEST_SAMPLES and len(folds) > 0
     parts: list[tuple[NDArray[np.intp], Calibrated]] = [(np.arange(len(labels)), calibrated)]
@@ -126,7 +126,7 @@ def score_held_out(
         logits, labels: as in :func:`calibrate_held_out`.
         samples: number of samples it was calibrated on.
     """
-    none = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
+    none = replace(calibrated, scaling=Scaling.identity(tuple(calibrated.prior.shape)))
     target = torch.from_numpy(labels)
     return HeldOutCalibration(
         model=calibrated,

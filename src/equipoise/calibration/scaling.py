@@ -58,7 +58,7 @@ class Scaling:
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
 
     @classmethod
-    def none(cls, shape: tuple[int, ...]) -> "Scaling":
+    def identity(cls, shape: tuple[int, ...]) -> "Scaling":
         """Return a scaling that leaves logits unchanged."""
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
@@ -117,7 +117,7 @@ def fit_scaling(
         logits, target = logits[some], target[some]
         sample_weight = None if sample_weight is None else sample_weight[some]
     if len(logits) < FEWEST_SAMPLES and method is None:
-        return Scaling.none(tuple(logits.shape[1:]))
+        return Scaling.identity(tuple(logits.shape[1:]))
     samples = HeldOutLogits(
         logits.detach().double().cpu().numpy(),
         target.cpu().numpy(),
@@ -226,7 +226,7 @@ class ScalingMethod(NamedTuple):
 
 
 SCALINGS: dict[str, ScalingMethod] = {
-    "none": ScalingMethod(lambda samples: Scaling.none(samples.logits.shape[1:])),
+    "none": ScalingMethod(lambda samples: Scaling.identity(samples.logits.shape[1:])),
     "temperature": ScalingMethod(_fit),
     "offsets": ScalingMethod(partial(_fit, offsets=True), SAMPLES_PER_CLASS),
     "vector": ScalingMethod(partial(_fit, offsets=True, scales=True), SAMPLES_PER_CLASS, MANY_CLASSES),
