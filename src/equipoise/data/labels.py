@@ -47,7 +47,7 @@ def check_binary(labels: NDArray[Any], name: str = "y") -> None:
 
 
 def plain_array(values: Any, name: str) -> Any:
-    """Return values unchanged, unless they would lose something as a numpy array."""
+    """Return values unchanged; raise an error if a numpy array cannot hold them."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -66,7 +66,7 @@ def plain_array(values: Any, name: str) -> Any:
 
 
 def plain_labels(y: Any) -> Any:
-    """Return labels as an array of one type, all known; None and sparse matrices are left to scikit-learn.
+    """Return labels as an array of one type without missing ones; leave None and sparse matrices to scikit-learn.
 
     >>> import pandas as pd
     >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))

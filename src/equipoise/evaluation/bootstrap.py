@@ -24,7 +24,7 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
     """Return 95 % intervals of all scores by name, see ``Scores.intervals``; None if there are too many samples.
 
     Args:
-        score: from sums over resamples to the scores of each.
+        score: returns the scores of each resample from sums over it.
     """
     drawn = []
     for weights in resamples(answers.true, answers.size):

@@ -48,7 +48,7 @@ class LoaderSamples:
     def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
         """Return the class uncertainty over at most ``cap`` training samples of each class."""
         network = _Logits(self.model, self.loss)
-        sums = ClassMoments.nothing(self.loss.class_shape, self.loss.weight.device)
+        sums = ClassMoments.zeros(self.loss.class_shape, self.loss.weight.device)
         for inputs, target, weight in self._capped():
             for rows in torch.arange(len(target)).split(rows_by_passes(self.passes, self.loss)):
                 part = input_rows(inputs, rows), target[rows], weight[rows]

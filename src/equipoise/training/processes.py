@@ -31,13 +31,13 @@ BETWEEN_LOOKS = 0.02
 
 def longest_wait() -> float:
     """Return the seconds that a process waits for another: the environment's value, or torch's half hour."""
-    said = os.environ.get(TIMEOUT, "1800")
+    value = os.environ.get(TIMEOUT, "1800")
     try:
-        seconds = float(said)
+        seconds = float(value)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise InvalidInputError(f"{TIMEOUT} must be a number of seconds above 0, got {said!r}.")
+        raise InvalidInputError(f"{TIMEOUT} must be a number of seconds above 0, got {value!r}.")
     return seconds
 
 

@@ -24,7 +24,7 @@ def stored(folder):
 
 def without_scaling(model):
     """What a run says before it is calibrated on its held-out samples."""
-    plain = replace(model.calibrated, scaling=Scaling.none(tuple(model.calibrated.prior.shape)))
+    plain = replace(model.calibrated, scaling=Scaling.identity(tuple(model.calibrated.prior.shape)))
     return replace(model, calibrated=plain)
 
 

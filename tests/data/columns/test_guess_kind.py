@@ -144,13 +144,13 @@ def table():
 
 def test_a_user_knows_better():
     encoder = TableEncoder(kinds={"zip": "category", "notes": "identifier", "row": "number"}).fit(table())
-    assert [(guess.name, guess.kind, guess.said) for guess in encoder.guesses_] == [
+    assert [(guess.name, guess.kind, guess.chosen) for guess in encoder.guesses_] == [
         ("notes", "identifier", True),
         ("zip", "category", True),
         ("row", "number", True),
     ]
     assert encoder.column_names_ == [*(f"zip={10_000 + i}" for i in range(7)), "row"]
-    assert encoder.notes == ["notes: ignored, as you said."]
+    assert encoder.notes == ["notes: ignored, as requested."]
     assert clone(encoder).get_params() == {"kinds": encoder.kinds, "text_encoder": None, "pictures": None}
 
 
