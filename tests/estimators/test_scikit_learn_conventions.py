@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from PIL import Image
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -11,7 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from equipoise import BalancedClassifier, RecallAtLeast, TableEncoder, UncertaintyBalancedClassifier
+from equipoise.data.images import read_images
 from equipoise.errors import InvalidInputError
+from equipoise.models import image_backbone
 
 SUBJECTS = ["the bill is late", "the bill was wrong", "where is my parcel", "my parcel is lost", "thanks"]
 
@@ -51,6 +54,15 @@ def test_a_loaded_model_predicts_from_frames_as_output(estimator, tmp_path):
     with sklearn.config_context(transform_output="pandas"):
         loaded = type(estimator).load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.predict_proba(frame), estimator.predict_proba(frame))
+
+
+def test_an_unfitted_estimator_says_so(estimator):
+    frame, _ = table()
+    for name in ("predict", "predict_proba", "uncertainty", "prediction_sets", "estimate_prior"):
+        with pytest.raises(NotFittedError):
+            getattr(estimator, name)(frame)
+    with pytest.raises(NotFittedError):
+        _ = estimator.prior_
 
 
 def test_a_first_fit_that_fails_leaves_an_estimator_unfitted(estimator):
@@ -123,3 +135,16 @@ def test_an_encoder_knows_the_columns_it_was_fitted_to():
     encoder = pipe[0].fit(frame[["x"]].to_numpy())
     assert encoder.n_features_in_ == 1
     assert not hasattr(encoder, "feature_names_in_")
+
+
+def test_a_refit_to_images_has_no_column_names(tmp_path):
+    frame, y = table()
+    for number in range(8):
+        folder = tmp_path / ("cat" if number % 2 else "dog")
+        folder.mkdir(exist_ok=True)
+        Image.new("L", (32, 32), 30 * number).save(folder / f"{number}.png")
+    images = read_images(tmp_path)
+    fitted = UncertaintyBalancedClassifier(epochs=1, calibration="none", random_state=0).fit(frame[["x"]], y)
+    fitted.set_params(backbone=image_backbone("lenet"), batch_size=4).fit(images.x, images.y)
+    assert fitted.n_features_in_ == 1
+    assert not hasattr(fitted, "feature_names_in_")

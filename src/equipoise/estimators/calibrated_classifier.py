@@ -87,7 +87,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return labels
         if not 0 < abstain < 1:
             raise InvalidInputError(
-                f"abstain must be the share of each class that may be missed, above 0 and below 1, got {abstain}."
+                f"abstain must be the allowed error rate of each class, above 0 and below 1, got {abstain}."
             )
         possible = self.calibrated_.sets(logits, 1 - abstain, predicted=places)
         self._warn_of_never_ruled_out(abstain)
@@ -138,7 +138,8 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             X: (rows, columns) as for ``fit``, or images.
             level: coverage of each class, above 0 and below 1.
         """
-        return self.calibrated_.sets(self._logits(self._rows(X)), level, self._decision_prior(None))
+        logits = self._logits(self._rows(X))
+        return self.calibrated_.sets(logits, level, self._decision_prior(None))
 
     def estimate_prior(self, X: ArrayLike | Images) -> Array:
         """Estimate the class prior of unlabelled samples X, (classes,) or (attributes, 2), for ``target_prior``.
@@ -207,6 +208,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @property
     def prior_(self) -> Array:
         """Class prior of the training rows by their weights, (classes,) or (attributes, 2)."""
+        check_is_fitted(self)
         found: Array = self.calibrated_.prior.numpy().copy()
         return found
 

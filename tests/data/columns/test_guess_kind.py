@@ -168,5 +168,7 @@ def test_what_a_user_says_is_checked():
         TableEncoder(kinds={"zip": "words"}).fit(table())
     with pytest.raises(InvalidInputError, match="kinds names 'zap', which is not a column; there are notes, zip, row"):
         TableEncoder(kinds={"zap": "text"}).fit(table())
+    with pytest.raises(InvalidInputError, match=r"kinds must be a dict of kinds by column name, got \['text'\]"):
+        TableEncoder(kinds=["text"]).fit(table())
     with pytest.raises(InvalidInputError, match=r"column 'notes' holds no number that can be read, for example 'cust"):
         TableEncoder(kinds={"notes": "number"}).fit(table())

@@ -99,6 +99,8 @@ COLUMN_KINDS: dict[str, ColumnKind] = {
 
 def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[ColumnGuess]:
     """Yield the kind of each column of a data frame: the user's choice in ``kinds``, or a guess from its values."""
+    if not isinstance(kinds or {}, Mapping):
+        raise InvalidInputError(f"kinds must be a dict of kinds by column name, got {kinds!r}.")
     given = dict(kinds or {})
     unknown = [name for name in given if name not in table.columns]
     if unknown:
