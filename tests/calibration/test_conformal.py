@@ -272,7 +272,7 @@ def test_a_level_is_a_share(level):
     fitted = ClassThresholds.fit([[0.5, 0.5]], [0])
     with pytest.raises(InvalidInputError, match=r"level must lie between 0 and 1, such as 0\.9 for 90%, got"):
         fitted.thresholds(level)
-    with pytest.raises(InvalidInputError, match=r"must be of the \(2,\) classes calibrated, got \(3,\)"):
+    with pytest.raises(InvalidInputError, match=r"must be of the \(2,\) calibrated classes, got \(3,\)"):
         fitted.sets([[0.2, 0.3, 0.5]], 0.9)
 
 

@@ -56,6 +56,8 @@ class Calibrated:
         """Return a calibration fitted on held-out samples, whatever their class prior.
 
         Args:
+            logits: (rows, classes), or (rows, attributes, 2).
+            target: class indices, (rows,), or 0 and 1, (rows, attributes).
             sample_weight: number of samples that a row counts as in the scaling, (rows,); sets ignore it.
             unseen: whether the model was chosen without these samples, which sets require.
         """
@@ -76,6 +78,7 @@ class Calibrated:
         """Return logits of the same shape whose softmax gives the probabilities that decide the class.
 
         Args:
+            logits: (rows, classes), or (rows, attributes, 2).
             target_prior: the class prior where the model is used; None takes the prior that the loss aims at, which is
                 balanced for the default method.
         """
@@ -113,9 +116,11 @@ class Calibrated:
         """Return which classes cannot be ruled out, shaped like the logits.
 
         Each sample's set contains its own class with at least the probability ``level``, whatever the class, and always
-        the class decided on. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
+        the predicted class. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
 
         Args:
+            logits: (rows, classes), or (rows, attributes, 2).
+            level: coverage of each class, above 0 and below 1.
             target_prior: class prior of the decision, as in :meth:`decided`.
             predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes), if another rule decides; None
                 takes those of :meth:`decided`.

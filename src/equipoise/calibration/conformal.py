@@ -116,7 +116,7 @@ class ClassThresholds:
         given = _given(probabilities, self.counts.ndim == 2)
         if given.shape[1:] != self.counts.shape:
             raise InvalidInputError(
-                f"probabilities must be of the {self.counts.shape} classes calibrated, got {given.shape[1:]}."
+                f"probabilities must be of the {self.counts.shape} calibrated classes, got {given.shape[1:]}."
             )
         found = np.asarray(_scores(given) <= self.thresholds(level))
         places = given.argmax(-1) if predicted is None else np.asarray(predicted)

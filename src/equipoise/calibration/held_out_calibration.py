@@ -86,6 +86,7 @@ def calibrate_held_out(
     """Calibrate on samples that no epoch has seen.
 
     Args:
+        calibrated: the calibration after training, whose scaling is replaced.
         logits: (samples, classes) or (samples, attributes, 2).
         labels: (samples,) or (samples, attributes).
         groups: samples of one group stay in one fold.

@@ -52,6 +52,7 @@ class Scaling:
         """Return logits, (batch, classes) or (batch, attributes, 2), whose softmax gives the probabilities.
 
         Args:
+            logits: z, of the same shape.
             odds: π/a, the ratio of the wanted class prior to the one that the logits aim at; of any scale.
         """
         shift = odds.to(logits.dtype).log()  # a class of prior 0 is ruled out

@@ -120,7 +120,8 @@ def class_counts(target: "Tensor", classes: int, weight: "Tensor | None" = None)
     """Count the samples of each class, or add up their weights: (classes,), or (attributes, 2).
 
     Args:
-        target: (samples,), or 0/1 of shape (samples, attributes).
+        target: class indices, (samples,), or 0/1 of shape (samples, attributes).
+        classes: number of classes; not used with attributes.
         weight: (samples,), or one for each label, (samples, attributes): weight k counts as k samples.
 
     >>> import torch
@@ -185,7 +186,10 @@ def label_indices(
     """Return :func:`label_places` for labels that must all be known; with ``multilabel``, the 0/1 matrix itself.
 
     Args:
-        whose: the beginning of the error message.
+        labels: (samples,), or 0 and 1, (samples, attributes).
+        classes: the known labels, or the attributes.
+        multilabel: whether a sample has several labels.
+        whose: beginning of the error message.
     """
     from sklearn.utils.validation import column_or_1d
 

@@ -84,6 +84,7 @@ class DecisionRule(ABC):
         """Return the ``classes`` to report on: those that the rule names, otherwise all but the most common one.
 
         Args:
+            classes: all classes, or the attributes.
             samples: number of samples of each class; at most five classes are returned, those with the fewest.
             several: whether a row has several labels; then the most common one is included.
         """

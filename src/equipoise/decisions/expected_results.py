@@ -88,9 +88,10 @@ def _both(one: Estimate | None, other: Estimate | None) -> Estimate | None:
 
 
 def expect(situation: Situation, predicted: NDArray[np.int64], costs: Floats | None) -> Expected:
-    """Measure the results of these answers on the evidence.
+    """Measure the results of predictions on the evidence.
 
     Args:
+        situation: with the evidence that was predicted, at the class prior where the rule is used.
         predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         costs: true class by predicted class, (classes, classes) or (attributes, 2, 2); None without costs.
     """

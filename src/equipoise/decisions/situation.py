@@ -118,6 +118,8 @@ def prior_of(
 
     Args:
         given: shares of all classes or of some; with several labels, the share of each attribute's ones.
+        classes: the labels, or the attributes.
+        prior: class prior of the training samples, (classes,) or (attributes, 2).
         name: name of the prior in error messages.
 
     >>> prior_of({"c": 0.1}, ("a", "b", "c"), np.array([0.3, 0.3, 0.4]))

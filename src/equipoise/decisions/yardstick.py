@@ -44,6 +44,7 @@ def group_counts(
     """Count hits, misses and false alarms of each group of classes, weighted to the class prior where the rule is used.
 
     Args:
+        situation: with the evidence that was predicted.
         predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         groups: class indices that count as one class; with several labels, one attribute each.
     """

@@ -134,7 +134,7 @@ def put(place, value):
         (
             ["input", "kind"],
             "table",
-            "the table encoding is not as it should be: expected an object in braces, got nothing",
+            "the table encoding is invalid: expected an object in braces, got nothing",
         ),
         (
             ["input", "kind"],
