@@ -23,9 +23,16 @@ def relabelled(frame: Any, names: list[str]) -> Any:
 def as_table(frame: Any) -> Any:
     """Return a data frame with unique text column names; an array's columns are numbered."""
     if not is_frame(frame):
+        if hasattr(frame, "tocsr"):
+            raise InvalidInputError("a table must be dense, got a sparse matrix; pass X.toarray().")
         values = np.asarray(frame)
         if values.ndim != 2:
-            raise InvalidInputError(f"a table must have rows and columns, got an array of shape {values.shape}.")
+            raise InvalidInputError(
+                f"a table must have rows and columns, got an array of shape {values.shape}. Reshape your data: "
+                "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row."
+            )
+        if values.dtype.kind == "c":
+            raise InvalidInputError("Complex data not supported: a table must hold real numbers; pass its .real part.")
         frame = pd.DataFrame(values, columns=[f"column {number}" for number in range(1, values.shape[1] + 1)])
     elif not isinstance(frame, pd.DataFrame):
         frame = frame.to_pandas()

@@ -75,7 +75,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         guesses_: the kind of each column and the reason for it.
-        notes: sentences on what was filled in, left out or merged.
+        notes_: sentences on what was filled in, left out or merged.
         n_features_in_, feature_names_in_: columns of the training table; the names only if it was a data frame.
 
     >>> import pandas as pd
@@ -83,7 +83,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.column_names_
     ['age', 'age=(missing)', 'town=Oslo', 'town=Rome']
-    >>> encoder.transform(table)[1].tolist(), encoder.notes
+    >>> encoder.transform(table)[1].tolist(), encoder.notes_
     ([40.0, 1.0, 0.0, 1.0], ['age: 1 missing value filled with the median 40.'])
     >>> TableEncoder(kinds={"town": "identifier"}).fit(table).column_names_
     ['age', 'age=(missing)']
@@ -100,7 +100,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         pictures: PictureReader | None = None,
     ) -> None:
         self.kinds, self.text_encoder, self.pictures = kinds, text_encoder, pictures
-        self.notes: list[str] = []
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> "TableEncoder":
         """Learn the kind and the encoding of each column.
@@ -136,7 +135,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(
                 f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
             )
-        self.columns_, self.guesses_, self.notes = kept, guesses, notes
+        self.columns_, self.guesses_, self.notes_ = kept, guesses, notes
         self.n_features_in_ = len(table.columns)
         self.__dict__.pop("feature_names_in_", None)  # those of an earlier fit
         if has_feature_names(X):
@@ -176,17 +175,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encode(self, X: Any, trained: tuple[Any, Any] | None, read: dict[str, Read] | None = None) -> Encoded:
         columns, table = self._fitted(), as_table(X)
-        absent = [column.name for column in columns if column.name not in table.columns]
-        if absent:
-            named = ", ".join(" ".join(name.split()) for name in absent[:10]) + ", …" * (len(absent) > 10)
-            if not is_frame(X) and len(absent) == len(columns):
-                raise InvalidInputError(
-                    f"the model was trained on columns with names, got an array; pass a data frame with these "
-                    f"columns: {named}."
-                )
-            raise InvalidInputError(
-                f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
-            )
+        self._check_columns(X, table)
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         lost: dict[str, NDArray[np.bool_]] = {}
         start, pending = 0, list[tuple[slice, Compact]]()
@@ -209,6 +198,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found.log_odds = self.log_odds_
         return Encoded(found, lost)
 
+    def _check_columns(self, X: Any, table: Any) -> None:
+        """Raise an error if ``X``, given as this ``table``, lacks columns, or as an array has further ones."""
+        columns, found = self._fitted(), len(table.columns)
+        known = getattr(self, "n_features_in_", found)  # unknown after from_json
+        if not (is_frame(X) or hasattr(self, "feature_names_in_") or found == known):
+            raise InvalidInputError(
+                f"X has {found} features, but TableEncoder is expecting {known} features as input; pass an array with "
+                "the columns of the training table."
+            )
+        absent = [column.name for column in columns if column.name not in table.columns]
+        if absent:
+            named = ", ".join(" ".join(name.split()) for name in absent[:10]) + ", …" * (len(absent) > 10)
+            if not is_frame(X) and len(absent) == len(columns):
+                raise InvalidInputError(
+                    f"the model was trained on columns with names, got an array; pass a data frame with these "
+                    f"columns: {named}."
+                )
+            raise InvalidInputError(
+                f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
+            )
+
     @property
     def dtype(self) -> type[np.floating[Any]]:
         """Type of the matrix: float64 if a column needs it, such as Unix milliseconds, otherwise float32."""
@@ -229,6 +239,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for start, column in zip(starts, columns, strict=False)
             for places in column.log_odds
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the outputs, for scikit-learn's ``set_output``; the argument is ignored."""
@@ -252,7 +268,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def to_json(self) -> dict[str, Any]:
         """Return the fitted encoder as plain values."""
         columns = [json.loads(msgspec.json.encode(column)) for column in self._fitted()]
-        return {"format": 1, "columns": columns, "notes": list(self.notes)}
+        return {"format": 1, "columns": columns, "notes": list(self.notes_)}
 
     @classmethod
     def from_json(cls, record: Any, pictures: PictureReader | None = None) -> "TableEncoder":
@@ -272,7 +288,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
             names.add(column.name)
         encoder = cls(pictures=pictures)
-        encoder.columns_, encoder.notes = stored.columns, stored.notes
+        encoder.columns_, encoder.notes_ = stored.columns, stored.notes
         return encoder
 
     def _fitted(self) -> list[Column]:
