@@ -53,8 +53,8 @@ def reason(error: BaseException) -> str:
     >>> reason(FileNotFoundError(2, "No such file")), reason(EOFError())
     ('No such file', 'EOFError')
     """
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(str(text).split())[:200].rstrip(".")
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(said).split())[:200].rstrip(".")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

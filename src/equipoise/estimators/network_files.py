@@ -107,8 +107,8 @@ def load_model(folder: Path) -> SavedModel:
     path = folder / MODEL_RECORD
     record, tensors = read_saved(folder, ModelRecord)
     as_record(record.history, _History, f"the history in {path}", remedy=REMEDY)
-    declared = record.recipe.get("classes")
-    if is_whole(declared) and declared != len(record.classes):  # before a recipe allocates for that many classes
+    told = record.recipe.get("classes")
+    if is_whole(told) and told != len(record.classes):  # before a recipe allocates for that many classes
         raise _wrong_labels(folder)
     try:
         recipe = Recipe(**record.recipe)
@@ -155,7 +155,7 @@ def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor
         if (name in found or name in OWN) and tensor.dtype not in KINDS:
             raise InvalidInputError(f"the tensor {name!r} is of the type {tensor.dtype}; save the model again.")
     if not found and "prior" in tensors:
-        scaling = Scaling.identity(recipe.class_shape)
+        scaling = Scaling.none(recipe.class_shape)
         found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
     if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
         if recipe.class_shape[-1] > MOST_UNAIMED_CLASSES:
