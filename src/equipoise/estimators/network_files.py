@@ -155,7 +155,7 @@ def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor
         if (name in found or name in OWN) and tensor.dtype not in KINDS:
             raise InvalidInputError(f"the tensor {name!r} is of the type {tensor.dtype}; save the model again.")
     if not found and "prior" in tensors:
-        scaling = Scaling.none(recipe.class_shape)
+        scaling = Scaling.identity(recipe.class_shape)
         found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
     if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
         if recipe.class_shape[-1] > MOST_UNAIMED_CLASSES:
