@@ -87,8 +87,8 @@ def check_finite(rows: NDArray[np.bool_]) -> None:
     if wrong:
         named = listed(list(map(str, wrong)), most=5, quoted=False)
         raise InvalidInputError(
-            f"the network returned non-finite values for {len(wrong)} of {len(rows)} rows (counted from 0: "
-            f"{named}); look for values far outside the training data's, or train again with a smaller learning rate."
+            f"the model returned non-finite values for {len(wrong)} of {len(rows)} rows (counted from 0: {named}); "
+            "look for values far outside the training data, or fit it again, a network with a smaller learning rate."
         )
 
 

@@ -291,7 +291,7 @@ def test_another_loss_of_the_same_shape_does_not_resume_the_first(tmp_path):
     [
         ("{", "cannot be read"),
         ("[" * 10**5, "cannot be read"),
-        ("[]", "is not as it should be: expected an object in braces, got a list"),
+        ("[]", "is invalid: expected an object in braces, got a list"),
         (json.dumps({IDENTITY: 3}), "does not identify its run"),
     ],
 )

@@ -100,7 +100,7 @@ class ClassThresholds:
         infinite = np.isinf(self.thresholds(level))
         return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
 
-    def sets(self, probabilities: ArrayLike, level: float, *, named: ArrayLike | None = None) -> NDArray[np.bool_]:
+    def sets(self, probabilities: ArrayLike, level: float, *, predicted: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Return which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
 
         A set always contains the predicted class, so it is never empty. By the thresholds alone it could be, most often
@@ -110,16 +110,16 @@ class ClassThresholds:
         Args:
             probabilities: as for :meth:`fit`, at the same class prior.
             level: coverage of each class: the share of its samples whose set should contain it; below 1.
-            named: the predicted class of each sample, an index, (rows,), or 0 and 1, (rows, attributes); None takes the
-                most probable one.
+            predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes); None takes the most probable
+                class.
         """
         given = _given(probabilities, self.counts.ndim == 2)
         if given.shape[1:] != self.counts.shape:
             raise InvalidInputError(
-                f"probabilities must be of the {self.counts.shape} classes calibrated, got {given.shape[1:]}."
+                f"probabilities must be of the {self.counts.shape} calibrated classes, got {given.shape[1:]}."
             )
         found = np.asarray(_scores(given) <= self.thresholds(level))
-        places = given.argmax(-1) if named is None else np.asarray(named)
+        places = given.argmax(-1) if predicted is None else np.asarray(predicted)
         np.put_along_axis(found, places[..., None], True, -1)
         return found
 

@@ -29,7 +29,7 @@ class SampleRows:
         self.values = values
 
     in_parts = False
-    """True if the rows are read in parts, so that not all of them are at hand."""
+    """True if the rows are read in parts and never all in memory."""
 
     @property
     def on_disk(self) -> bool:
@@ -44,12 +44,12 @@ class SampleRows:
 
     @property
     def sample(self) -> tuple[Any, Any]:
-        """Rows to look at, all of them if they are in memory, and their places."""
+        """Rows to learn an encoding from, all of them if they are in memory, and their indices."""
         return self.values, slice(None)
 
     @property
     def groups_at_once(self) -> int:
-        """Blocks that are shuffled together."""
+        """Number of blocks that are shuffled together."""
         return 1
 
     def blocks(self) -> NDArray[np.integer[Any]] | None:
@@ -68,7 +68,7 @@ class SampleRows:
 
     @property
     def read_as(self) -> dict[str, Any]:
-        """Options of :func:`~equipoise.data.open_data` that read other samples the same way."""
+        """Options of :func:`~equipoise.data.open_data` to read other samples in the same way."""
         return {}
 
     def cached(self, *, progress: Progress | None = None) -> Any:  # noqa: ARG002

@@ -40,10 +40,12 @@ class Evidence:
         *,
         answered: Callable[[NDArray[np.intp]], ArrayLike] | None = None,
     ) -> "Evidence | None":
-        """Build evidence from rows with probabilities and a weight, a sample of very many; None if no row is left.
+        """Build evidence from held-out predictions, subsampling very many; return None if no row is left.
 
         Args:
-            probabilities: shaped as above, or (rows, attributes, 2).
+            probabilities: (rows, classes), (rows, attributes), or (rows, attributes, 2); rows with NaN are left out.
+            labels: class indices, (rows,), or 0 and 1, (rows, attributes).
+            weight: number of rows that each counts as, (rows,); None counts each once.
             answered: returns, for row indices, the probabilities that these rows would get as new rows.
 
         >>> Evidence.of([[0.2, 0.8], [np.nan, np.nan]], [1, 0]).labels

@@ -93,8 +93,10 @@ def restore_common(estimator: Any, record: Any, classes: NDArray[Any]) -> None:
     estimator.classes_, estimator.n_features_in_, estimator.history_ = classes, record.columns, record.history
     if record.column_names is not None:
         estimator.feature_names_in_ = np.array(record.column_names, dtype=object)
-    pictures = None if record.encoder is None else installed_pictures()
-    estimator.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder, pictures)
+    estimator.encoder_ = None
+    if record.encoder is not None:
+        encoder = TableEncoder.from_json(record.encoder, installed_pictures())
+        estimator.encoder_ = encoder.set_output(transform="default")
 
 
 def evidence_tensors(evidence: Evidence | None) -> dict[str, Tensor]:

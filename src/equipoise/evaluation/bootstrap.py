@@ -24,7 +24,8 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
     """Return 95 % intervals of all scores by name, see ``Scores.intervals``; None if there are too many samples.
 
     Args:
-        score: from sums over resamples to the scores of each.
+        answers: the predictions, with the true labels.
+        score: returns the scores of each resample from sums over it.
     """
     drawn = []
     for weights in resamples(answers.true, answers.size):
@@ -57,6 +58,7 @@ def resamples(labels: NDArray[np.intp], size: int) -> Iterator[NDArray[np.float3
     Args:
         labels: class indices, (samples,), or 0 and 1, (samples, attributes).
         size: number of classes or attributes.
+        seed: the same seed gives the same resamples.
     """
     rng = np.random.default_rng(0)
     samples = len(labels)

@@ -1,4 +1,4 @@
-"""``METRICS``, derived from the scores and known by name; those of each class are in :mod:`.class_metrics`."""
+"""``METRICS``: metrics by name, computed from the scores; those of each class are in :mod:`.class_metrics`."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -45,6 +45,9 @@ def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28
     """Read a JSON file as a record; refuse pipes, and files larger than ``most_bytes``, without reading them.
 
     Args:
+        path: of the file.
+        kind: a record's class, or another type that msgspec decodes.
+        most_bytes: largest size of the file.
         remedy: what to do about an unreadable file; it ends the error's sentence.
     """
     try:
@@ -86,4 +89,4 @@ def _sentence(said: str) -> str:
         reason = re.sub(r"`([^`]*)`", worded, reason)
         reason = reason[0].lower() + reason[1:]
     place = place.lstrip(".")
-    return f"has no valid field {place!r}: {reason}" if place else f"is not as it should be: {reason}"
+    return f"has no valid field {place!r}: {reason}" if place else f"is invalid: {reason}"

@@ -52,7 +52,7 @@ class Position:
 
 @dataclass
 class Trainee:
-    """Everything that changes while training and therefore belongs into a checkpoint."""
+    """Everything that changes while training and therefore belongs in a checkpoint."""
 
     accelerator: Accelerator
     network: Network

@@ -85,7 +85,7 @@ class TableInput(RunInput):
     def __init__(
         self, encoder: TableEncoder, labels: Any = None, groups: Any = None, *, streamed: bool = False
     ) -> None:
-        self.encoder, self.notes = encoder, encoder.notes
+        self.encoder, self.notes = encoder, encoder.notes_
         self.labels, self.groups, self.streamed = labels, groups, streamed
 
     def rows(self, x: Any) -> NDArray[np.floating[Any]]:

@@ -45,7 +45,7 @@ class ColumnGuess:
         reason: why, as the end of a sentence.
         parsed: the column as numbers or dates; None for other kinds.
         counts: how often each value occurs, for categories, text and text identifiers.
-        said: whether the user chose the kind.
+        chosen: whether the user chose the kind.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ColumnGuess:
     reason: str
     parsed: Parsed | None = field(default=None, repr=False)
     counts: Mapping[str, int] = field(default_factory=dict, repr=False)
-    said: bool = False
+    chosen: bool = False
 
 
 def guess_kind(values: Any, name: str) -> ColumnGuess:
@@ -62,7 +62,7 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
     >>> guess_kind(pd.Series(["1,50 €", "20,00 €", "3,10 €"]), "price").kind
     'number'
     >>> guess_kind(pd.Series(["Oslo", "Rome", "Oslo"]), "town")
-    ColumnGuess(name='town', kind='category', reason='2 different values', said=False)
+    ColumnGuess(name='town', kind='category', reason='2 different values', chosen=False)
     """
     values = without_blanks(values)
     if values.isna().all():

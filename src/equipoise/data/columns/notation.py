@@ -31,7 +31,7 @@ NOTATIONS = {
     "date": (PLAIN, *DATES),
 }
 """By the kind of the column; other kinds are not parsed."""
-SAID = {
+DESCRIPTIONS = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.columns.encoding import Column, Compact, EncodingTools, LearningTools, level_codes
 from equipoise.data.columns.guess_kind import EXACT, INDICATOR_SHARE, ColumnGuess, word_counts
-from equipoise.data.columns.notation import AMOUNTS, SAID, plain
+from equipoise.data.columns.notation import AMOUNTS, DESCRIPTIONS, plain
 from equipoise.data.columns.number_range import fits_float32, median, span
 from equipoise.data.columns.parsing import Parsed, parse_as
 from equipoise.data.columns.texts import as_words, without_blanks
@@ -29,7 +29,7 @@ def note_notation(parsed: Parsed, values: Any, name: str, notes: list[str]) -> N
         notes.append(f"{name}: amounts read as numbers, {_examples(parsed, values)}.")
     elif parsed.notation:
         example = next(word for word in as_words(values[~parsed.unread]).dropna() if "," in word)
-        notes.append(f"{name}: {SAID[parsed.notation]}, such as {example!r}.")
+        notes.append(f"{name}: {DESCRIPTIONS[parsed.notation]}, such as {example!r}.")
     number = int(parsed.unread.sum())
     if number:
         words = as_words(values[parsed.unread]).drop_duplicates().tolist()

@@ -20,7 +20,7 @@ FOLDER = "folder"
 
 
 class Pictures(NamedTuple):
-    """Features (rows, features), with NaN in rows without a picture; why some could not be read, and their size."""
+    """Features (rows, features), NaN in rows without an image; by row why one could not be read; and their side."""
 
     features: NDArray[np.float32]
     unread: dict[int, str]
@@ -28,15 +28,16 @@ class Pictures(NamedTuple):
 
 
 class PictureReader(Protocol):
-    """Gives the features of image files; ``models`` has the one that is used."""
+    """Interface of a reader of image files; ``equipoise.models.PictureFeatures`` implements it."""
 
     network: str
 
     def read(self, files: Sequence[str | None], *, side: int | None = None) -> Pictures:
-        """Return the features of files, None where a row has none.
+        """Return the features of image files.
 
         Args:
-            side: of the square that pictures are resized to; None chooses it by the pictures.
+            files: paths, one per row; None where a row has no image.
+            side: side of the square that images are resized to; None chooses it from their sizes.
         """
         ...
 

@@ -93,13 +93,13 @@ class SentenceEncoder:
         known = _Cache(f"{self.fingerprint}-{tokens}", self.size)
         found = known.read(different)
         left = sorted(different - found.keys(), key=len)
-        told = progress or (lambda *_: None)
+        report = progress or (lambda *_: None)
         for start in range(0, len(left), CHUNK):
             part = left[start : start + CHUNK]
             made = dict(zip(part, self._encode(part, tokens), strict=True))
             known.add(made)
             found |= made
-            told(min(start + CHUNK, len(left)), len(left))
+            report(min(start + CHUNK, len(left)), len(left))
         nothing = np.zeros(self.size, dtype=np.float32)
         return np.array([found[text] if text else nothing for text in texts], dtype=np.float32).reshape(-1, self.size)
 

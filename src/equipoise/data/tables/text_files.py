@@ -1,4 +1,4 @@
-"""Text files as bytes and as text: opened, decompressed within limits, their encoding found, their errors told."""
+"""Text files: opening, decompressing within limits, finding the encoding, and clear errors."""
 
 import bz2
 import codecs
