@@ -1,5 +1,7 @@
 """Class priors: moving probabilities to another prior, and estimating the prior of unlabelled samples."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

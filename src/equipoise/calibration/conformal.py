@@ -1,5 +1,7 @@
 """Prediction sets with guaranteed coverage in every class (class-conditional conformal prediction)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +51,7 @@ class ClassThresholds:
     counts: NDArray[np.int64]
 
     @classmethod
-    def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> "ClassThresholds":
+    def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> ClassThresholds:
         """Fit the thresholds on samples that training has not seen.
 
         Args:
@@ -128,7 +130,7 @@ class ClassThresholds:
         return {"conformal_scores": self.scores, "conformal_counts": self.counts}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "ClassThresholds":
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> ClassThresholds:
         """Restore thresholds from :meth:`arrays`, which may come from an untrusted file."""
         scores, counts = (np.asarray(arrays.get(f"conformal_{name}", ())) for name in ("scores", "counts"))
         fits = scores.ndim in (2, 3) and scores.shape[:-1] == counts.shape and min(scores.shape) > 0

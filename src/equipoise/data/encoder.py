@@ -1,5 +1,7 @@
 """``TableEncoder``: the columns of a table as a matrix of numbers, stored as plain JSON."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -101,7 +103,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.kinds, self.text_encoder, self.pictures = kinds, text_encoder, pictures
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> "TableEncoder":
+    def fit(self, X: Any, y: ArrayLike | None = None) -> TableEncoder:
         """Learn the kind and the encoding of each column.
 
         Args:
@@ -111,7 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._fit(X, y, {})
 
-    def _fit(self, X: Any, y: ArrayLike | None, read: dict[str, Read]) -> "TableEncoder":
+    def _fit(self, X: Any, y: ArrayLike | None, read: dict[str, Read]) -> TableEncoder:
         """Fit to ``X``, and store in ``read`` the parsed values of columns that are too long to be parsed twice."""
         table = as_table(X)
         if len(table) == 0:
@@ -271,7 +273,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {"format": 1, "columns": columns, "notes": list(self.notes_)}
 
     @classmethod
-    def from_json(cls, record: Any, pictures: PictureReader | None = None) -> "TableEncoder":
+    def from_json(cls, record: Any, pictures: PictureReader | None = None) -> TableEncoder:
         """Restore an encoder from :meth:`to_json`; the record may be untrusted and is checked.
 
         Args:

@@ -1,5 +1,7 @@
 """The samples that every reader returns, with labels and metadata, and the interface of their containers."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -79,7 +81,7 @@ class SampleRows:
         """Return a hash that changes with the files; None if the rows are in memory and can be hashed."""
         return None
 
-    def add_to(self, key: "hashlib.blake2b") -> None:
+    def add_to(self, key: hashlib.blake2b) -> None:
         """Add the content to a hash that is the same on every machine."""
         if not column_names(self.values):
             key.update(
@@ -172,7 +174,7 @@ class Samples:
         """Names of the classes or attributes, in the order of :attr:`encoded`."""
         return self.attributes if self.multilabel else tuple(self.encoded[0].astype(str).tolist())
 
-    def take(self, rows: ArrayLike) -> "Samples":
+    def take(self, rows: ArrayLike) -> Samples:
         """Return the given ``rows``, (n,), in the given order; images on disk stay there."""
         chosen = np.asarray(rows, dtype=np.intp)
         taken = replace(
@@ -188,7 +190,7 @@ class Samples:
             taken.__dict__["encoded"] = classes[present], (np.cumsum(present) - 1)[places]
         return taken
 
-    def part(self, name: Part) -> "Samples":
+    def part(self, name: Part) -> Samples:
         """Return the official part of this ``name``."""
         if name not in get_args(Part):
             raise InvalidInputError(f"part must be one of {', '.join(get_args(Part))}, got {name!r}.")

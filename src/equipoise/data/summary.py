@@ -1,5 +1,7 @@
 """Summary of a training set: its classes, their sizes, and which are rare."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

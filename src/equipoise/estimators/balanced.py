@@ -1,5 +1,7 @@
 """The scikit-learn estimator over any other classifiers: ``BalancedClassifier().fit(X, y)``."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,14 +111,15 @@ class BalancedClassifier(CalibratedClassifier):
         *,
         classes: ArrayLike | None = None,
         random_state: int | None = None,
-    ) -> "BalancedClassifier":
+    ) -> BalancedClassifier:
         """Correct and calibrate the predictions of an external model, given for rows that it was not trained on.
 
         Args:
             probabilities: (rows, classes); for two classes, those of the second, (rows,), are enough. With several
                 labels, the probability of each being 1, (rows, labels).
             y: true labels, (rows,), or a 0/1 matrix, (rows, labels).
-            classes: the labels in the order of the columns; None is the sorted labels of ``y``, or its columns.
+            classes: the labels in the order of the columns, (classes,); None is the sorted labels of ``y``, or its
+                columns.
             random_state: seed, as for the class.
 
         Returns:
@@ -137,7 +140,7 @@ class BalancedClassifier(CalibratedClassifier):
     @all_or_nothing
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> "BalancedClassifier":
+    ) -> BalancedClassifier:
         """Fit the members, the blend, the calibration and the decision rule.
 
         Args:
@@ -223,7 +226,7 @@ class BalancedClassifier(CalibratedClassifier):
         write_model_card(Path(folder), self)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "BalancedClassifier":
+    def load(cls, folder: str | Path) -> BalancedClassifier:
         """Load a model saved by :meth:`save` from its ``folder``."""
         saved = load_blend(Path(folder))
         record, members = saved.record, saved.fitted.members

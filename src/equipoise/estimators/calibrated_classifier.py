@@ -1,5 +1,7 @@
 """The common interface of all estimators: calibrated probabilities, decisions and prediction sets from logits."""
 
+from __future__ import annotations
+
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """The scikit-learn estimator of the paper's network: ``UncertaintyBalancedClassifier().fit(X, y)``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -130,7 +132,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     @all_or_nothing
     def fit(
         self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> "UncertaintyBalancedClassifier":
+    ) -> UncertaintyBalancedClassifier:
         """Train the network, and calibrate it.
 
         Args:
@@ -250,14 +252,14 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         write_model_card(Path(folder), self)
 
     @classmethod
-    def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
+    def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> UncertaintyBalancedClassifier:
         """Load a model saved by :meth:`save` from its ``folder``; pass its custom ``backbone`` again, if any."""
         return cls._restored(load_model(Path(folder)), folder, backbone)
 
     @classmethod
     def _restored(
         cls, model: SavedModel, folder: str | Path, backbone: nn.Module | None = None
-    ) -> "UncertaintyBalancedClassifier":
+    ) -> UncertaintyBalancedClassifier:
         """Build the estimator of a ``model`` read from ``folder``, on the ``backbone`` it was trained with."""
         network, record = restored_network(model, folder, backbone), model.record
         unknown = set(record.parameters) - set(cls().get_params())

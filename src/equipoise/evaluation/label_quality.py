@@ -18,6 +18,8 @@ prior π, a label y and its strongest rival j, the rival is right rather than th
 .. math:: \hat F = \frac{q_j}{q_j + q_y}, \qquad q_c \propto p_c / \sqrt{\pi_c} .
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Scores of predictions by class: the paper's metrics, calibration, and the recall of rare classes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,13 +35,13 @@ def scores(
     costs: ArrayLike | None = None,
     intervals: bool = False,
 ) -> Scores:
-    """Score predicted labels (samples,) or a 0/1 matrix (samples, attributes).
+    """Score predicted labels, or a 0/1 matrix for several attributes.
 
     Args:
-        y_true, y_pred: true and predicted labels, or 0 and 1.
+        y_true, y_pred: true and predicted labels, (samples,), or 0 and 1, (samples, attributes).
         probabilities: (samples, classes) in the order of ``classes``; with attributes, of a 1, (samples, attributes).
-        classes: all classes; None takes those that occur, sorted.
-        train_counts: training samples of each class (or positives of each attribute), for ``group_recall``.
+        classes: all classes, (classes,); None takes those that occur, sorted.
+        train_counts: training samples of each class, or positives of each attribute, (classes,), for ``group_recall``.
         k: number of samples ranked first for ``top``; None takes a tenth of them.
         costs: cost of each prediction, true classes in rows and predicted ones in columns, (classes, classes); with
             attributes, whose costs add up, (attributes, 2, 2).

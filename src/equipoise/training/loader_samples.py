@@ -15,7 +15,7 @@ from equipoise.training.batches import rank_in_class
 from equipoise.training.measurements import LabelledFeatures, class_moments, rows_by_passes
 from equipoise.uncertainty import ClassMoments
 from equipoise.uncertainty.class_level import UncertaintyKind
-from equipoise.uncertainty.dropout import Inputs, input_rows, moved
+from equipoise.uncertainty.dropout import Inputs, input_rows, to_device
 
 LABELS = ("labels", "label")
 """Names of the target in a batch that is a dict."""
@@ -92,7 +92,7 @@ class LoaderSamples:
         for batch in loader:
             inputs, target, weight = read_batch(batch)
             target = self.loss.checked_target(target.to(device), len(target))
-            yield moved(inputs, device), target, None if weight is None else weight.to(device)
+            yield to_device(inputs, device), target, None if weight is None else weight.to(device)
 
     def _capped(self) -> Iterator[tuple[Inputs, Tensor, Tensor]]:
         """Yield the first samples of each class, weighted by how many they stand for; several labels as one class."""

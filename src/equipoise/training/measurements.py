@@ -74,7 +74,7 @@ def class_moments(
 
 
 def rows_by_passes(passes: int, head: ClassVectorLoss) -> int:
-    """Return how many samples take their passes together; more would exceed the CPU's cache."""
+    """Return the batch size of stochastic passes; larger batches would exceed the CPU's cache."""
     return min(512, rows_at_once(passes * math.prod(head.class_shape)))
 
 

@@ -28,13 +28,13 @@ from equipoise.options import check_choice
 
 
 def leave_out(guess: ColumnGuess, _: Any, notes: list[str], __: LearningTools) -> None:
-    """Note why a column is not learnt from."""
+    """Add a note on why a column is left out."""
     notes.append(f"{guess.name}: ignored, {guess.reason}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnKind:
-    """What a kind of column declares; columns of a kind without ``encode`` are left out.
+    """The declaration of a kind of column; columns of a kind without ``encode`` are left out.
 
     Args:
         learn: returns how to encode a column, or None to leave it out, and adds notes for the user.
@@ -130,7 +130,7 @@ def _requested_kind(values: Any, name: str, kind: str) -> ColumnGuess:
 
 
 def is_sound(column: Column) -> bool:
-    """Return whether a column from a file is consistent and of a kind that is learnt from."""
+    """Return whether a column from an untrusted file is consistent and of a kind with an encoding."""
     kind = COLUMN_KINDS.get(column.kind, ColumnKind())
     return kind.encode is not None and column.sound and kind.sound(column)
 

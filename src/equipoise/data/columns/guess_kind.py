@@ -176,7 +176,7 @@ def _of_words(values: Any, name: str) -> ColumnGuess:
 
 
 def word_counts(values: Any) -> dict[str, int]:
-    """Return how often each word of a column occurs, the most frequent first, then the first of them."""
+    """Count the values of a column as text, the most frequent first, ties in order of appearance."""
     texts = distinct(values)
     if texts is None:
         return dict(as_words(values).value_counts().to_dict())

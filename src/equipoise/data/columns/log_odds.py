@@ -19,7 +19,7 @@ _unsettled = Muted(r"(?s).*(failed to converge|line search)")
 
 
 def score_names(labels: NDArray[Any]) -> tuple[str, ...]:
-    """Return the classes with log-odds: each, of two the second, or each attribute; none if they are too many."""
+    """Return the names of the log-odds: all classes, the second of two, or all attributes; none if too many."""
     if labels.dtype.kind == "f" and not (labels == np.floor(labels)).all():  # no classes
         return ()
     if labels.ndim == 2:

@@ -57,7 +57,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def fit(cls, values: Any, name: str, reader: PictureReader) -> tuple["PictureColumn", dict[int, str]]:
-        """Learn from a column; also why some of its pictures could not be read, by row."""
+        """Fit to a column; also return by row why images could not be read."""
         files = picture_files(values)
         found = reader.read(files)
         if len(found.unread) > MOST_UNREAD * sum(file is not None for file in files):
@@ -71,7 +71,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Return whether all numbers are finite, which an untrusted file need not be."""
+        """True if all numbers are finite, as those of an untrusted file may not be."""
         return bool(np.isfinite(self.averages).all())
 
     @property
@@ -80,7 +80,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [f"picture {number}" for number in range(1, len(self.averages) + 1)]
 
     def transform(self, values: Any, reader: PictureReader | None) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the features of each row, and which rows have a picture that could not be read."""
+        """Return the features of each row, and a mask of the rows whose image could not be read."""
         if reader is None or reader.network != self.network:
             raise InvalidInputError(
                 f"the model takes pictures through {self.network}, which is missing; pip install 'equipoise[images]'."

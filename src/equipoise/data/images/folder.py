@@ -119,7 +119,7 @@ def _content_notes(samples: Samples) -> list[str]:
 
 
 def usual_side(sides: NDArray[Any]) -> int:
-    """Return the side to read images at, by their shorter sides: the median, from 32 to 224.
+    """Return the side to resize images to: the median of their shorter sides, within 32 to 224.
 
     >>> usual_side(np.array([100, 300, 120])), usual_side(np.array([4000, 3000]))
     (120, 224)

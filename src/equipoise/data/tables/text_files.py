@@ -86,7 +86,7 @@ def _ragged(path: ReadableFile, message: str) -> str:
 
 
 def find_encoding(path: ReadableFile) -> tuple[str, int]:
-    """Return the encoding of a file, and of UTF-8 the number of its bytes."""
+    """Return the encoding of a file and, if that is UTF-8, the number of its bytes."""
     with open_table(path, None) as file:
         start = file.read(4096)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
