@@ -121,6 +121,26 @@ def test_methods_of_a_model_share_a_measurement_and_grow_as_they_declare():
     assert found == pytest.approx({"plain": 4000, "shifted": 4000, "other": 500 * 8**2}, rel=1e-6)
 
 
+def test_measuring_leaves_most_of_the_time_to_fits():
+    """Ten methods of 10 s each, within 100 s: three are measured, which takes a little more than a quarter of it."""
+    clock = HandClock()
+
+    class Slow:
+        def fit(self, x, y):  # noqa: ARG002
+            clock.now += 10
+
+        def predict(self, x):
+            return np.zeros(len(x))
+
+    methods = {name: Method(name, "own", lambda *_: Slow()) for name in "abcdefghij"}
+    run = FoldFitter(
+        Samples(np.zeros((60, 2)), np.arange(60) % 2), 3, FitOptions(), False, lambda x: x, methods=methods
+    )
+    found: dict[str, float] = {}
+    estimate_durations(methods, run, Deadline(0.0, 100.0, clock), found)
+    assert found == {"a": 10.0, "b": 10.0, "c": 10.0}
+
+
 def test_first_steps_end_after_enough_of_them():
     clock = HandClock()
     watcher = FirstSteps(Deadline(0.0, 1000.0, clock), steps=10)

@@ -17,6 +17,8 @@ STEPS, FEWEST_STEPS = 10, 3
 """Training steps that are timed, and how many suffice if each takes long."""
 SHARE = 0.01
 """Share of the remaining time that a measurement may take; a longer one is cut short."""
+SHARE_OF_ALL = 1 / 4
+"""Share that all measurements may take together, so that fits follow; no further method is measured then."""
 SMALL, ENOUGH = 500, 1 / 8
 """Rows of the first sample, and share of all rows beyond which no larger one is tried."""
 
@@ -53,12 +55,16 @@ def estimate_durations(names: Iterable[str], run: FoldFitter, deadline: Deadline
 
     All networks have the same size, rows and steps, so timing one is enough; a resampler changes the
     number of steps where epochs are asked for, and takes time itself, as a method without a network does. That time is
-    measured on samples of the rows, once for all methods of a model, and taken to grow as the method declares.
+    measured on samples of the rows, once for all methods of a model, and taken to grow as the method declares. Methods
+    are left out once a share of the time is spent.
     """
+    until = deadline.clock() + SHARE_OF_ALL * deadline.left
     train = run.split(0)[0][0]
     watcher, setup = FirstSteps(deadline, STEPS), 0.0
     models: dict[str, float] = {}
     for name in names:
+        if deadline.clock() > until:
+            break
         method = run.method(name)
         if method.has_network and not watcher.times:
             setup = _small_fit(run, "cross_entropy", train, deadline, watcher)
