@@ -65,9 +65,10 @@ def reason(error: BaseException) -> str:
 @contextmanager
 def readable(what: object, remedy: str, *damage: type[Exception]) -> Iterator[None]:
     """Turn the system's refusal to read, text that is not UTF-8, and signs of ``damage`` into one sentence."""
+    refused: tuple[type[Exception], ...] = (OSError, UnicodeDecodeError, *damage)
     try:
         yield
-    except (OSError, UnicodeDecodeError, *damage) as error:
+    except refused as error:
         raise InvalidInputError(f"{what} cannot be read ({reason(error)}); {remedy}.") from error
 
 
