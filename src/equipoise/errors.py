@@ -2,7 +2,8 @@
 
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -59,6 +60,16 @@ def reason(error: BaseException) -> str:
         return "nested too deeply"
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(said).split())[:200].rstrip(".")
+
+
+@contextmanager
+def readable(what: object, remedy: str, *damage: type[Exception]) -> Iterator[None]:
+    """Turn the system's refusal to read, text that is not UTF-8, and signs of ``damage`` into one sentence."""
+    refused: tuple[type[Exception], ...] = (OSError, UnicodeDecodeError, *damage)
+    try:
+        yield
+    except refused as error:
+        raise InvalidInputError(f"{what} cannot be read ({reason(error)}); {remedy}.") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable
 from equipoise.options import flag_of, option
 
 if TYPE_CHECKING:
@@ -168,10 +168,8 @@ def _matrix(path: Path) -> tuple[tuple[str, ...], list[list[float]]]:
     """Read a cost matrix: predicted classes in the first line, true classes in the first column."""
     from equipoise.storage.files import read_plain
 
-    try:
+    with readable(f"the costs in {path}", "check the path"):
         text = read_plain(path, most_bytes=LARGEST_MATRIX).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"the costs in {path} cannot be read ({reason(error)}); check the path.") from error
     lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(line)]
     names = lines[0][1:] if lines else []
     rows = {line[0]: [_number(cell) for cell in line[1:]] for line in lines[1:]}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from equipoise.data.encoder import TableEncoder
 from equipoise.decisions import DecisionRule, Evidence, rule_from_json
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.models.picture_features import installed_pictures
 from equipoise.storage.files import write_atomically, write_tensors, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Name, read_json
@@ -66,10 +66,8 @@ def read_saved(folder: Path, kind: type[Record]) -> tuple[Record, dict[str, Tens
     record = read_json(path, kind, remedy=REMEDY, most_bytes=LARGEST_RECORD)
     if record.format != FORMAT:
         raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
-    try:
+    with readable(folder / MODEL, REMEDY, safetensors.SafetensorError):
         return record, load_tensors(folder / MODEL)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{folder / MODEL} cannot be read ({error}); {REMEDY}.") from error
 
 
 def common_record(estimator: Any) -> dict[str, Any]:

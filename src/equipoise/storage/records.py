@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable
 from equipoise.storage.files import read_plain
 from equipoise.storage.size_limits import parse_json
 
@@ -50,10 +50,8 @@ def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28
         most_bytes: largest size of the file.
         remedy: what to do about an unreadable file; it ends the error's sentence.
     """
-    try:
+    with readable(path, remedy, ValueError, RecursionError):
         value = parse_json(read_plain(path, most_bytes=most_bytes))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{path} cannot be read ({reason(error)}); {remedy}.") from error
     return as_record(value, kind, path, remedy=remedy)
 
 

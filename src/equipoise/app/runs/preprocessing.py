@@ -15,7 +15,7 @@ from equipoise.app.runs.run_options import RunOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, column_names, rows_of
 from equipoise.data.tables.streamed_table import EncodedStream
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.estimators.network_files import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.models.backbones import has_weights
@@ -245,10 +245,8 @@ def load_input(known: InputRecord | None, folder: Path, columns: int, network: S
 
 
 def _load_extractor(name: str, config: dict[str, Any], path: Path) -> ImageBackbone:
-    try:
+    with readable(path, "train again", safetensors.SafetensorError):
         weights = load_tensors(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{path} cannot be read ({error}); train again.") from error
     _check_shapes(path, name, config, {key: tuple(own.shape) for key, own in weights.items()}, "")
     extractor = image_backbone(name, config=config, frozen=True)
     try:

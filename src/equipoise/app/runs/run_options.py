@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from equipoise.app.decision_options import DecisionOptions
 from equipoise.data.columns.chosen_columns import ChosenColumns
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable, reason
 from equipoise.estimators.training_options import TrainingOptions
 from equipoise.options import check_options, documented, flag_of, option
 from equipoise.registry_names import HUGGING_FACE, TIMM, backbone_names, model_names
@@ -183,10 +183,8 @@ def _content(path: Path) -> dict[str, Any]:
     from equipoise.storage.files import read_plain
     from equipoise.storage.size_limits import parse_json
 
-    try:
+    with readable(f"the options in {path}", "check the path"):
         text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"the options in {path} cannot be read ({reason(error)}); check the path.") from error
     try:
         content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from equipoise.data.images.scan import Scan, scan_images
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.face_options import PAIRS, Protocol
 from equipoise.paper.faces.bin_pairs import read_bin_pairs
 from equipoise.paper.faces.drawn_pairs import check_new, pairs_of_people, write_pairs
@@ -70,13 +70,8 @@ def guessed_protocol(pairs: Source) -> Protocol:
     path = Path(pairs).expanduser()
     if path.suffix.lower() == ".bin":
         return "bin"
-    try:
-        with path.open("rb") as file:
-            first = file.readline(1000).decode("utf-8-sig", errors="replace").strip()
-    except OSError as error:
-        raise InvalidInputError(
-            f"{path} cannot be read: {reason(error)}; check --pairs, or pass --protocol folder to make it."
-        ) from error
+    with readable(path, "check --pairs, or pass --protocol folder to make it"), path.open("rb") as file:
+        first = file.readline(1000).decode("utf-8-sig", errors="replace").strip()
     fields = first.replace(",", " ").split()
     if fields and len(fields) <= 2 and all(field.isdecimal() for field in fields):
         return "lfw"
@@ -155,14 +150,8 @@ def read_pair_list(path: Source, images: Images, *, skip_missing: bool = False) 
 def _list(path: Source, *, comma: bool = False) -> tuple[str, list[Numbered]]:
     """Return the list's name, and its lines that are neither empty nor comments."""
     file = Path(path).expanduser()
-    try:
+    with readable(file, "check --pairs; a .bin file needs its suffix"):
         text = read_plain(file, most_bytes=LIST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidInputError(f"{file} cannot be read: {reason(error)}; check --pairs.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(
-            f"{file} is not a list of pairs: it is not text; a .bin file needs its suffix."
-        ) from error
     lines = list(_fields(text, comma))
     if not lines:
         raise InvalidInputError(f"{file} lists no pair.")
