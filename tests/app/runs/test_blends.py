@@ -370,7 +370,7 @@ train_run(RunOptions(sys.argv[1], target="state", model="forest"), sys.argv[2])
 @pytest.mark.parametrize(
     ("module", "name", "after"),
     mostly_nightly(
-        [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 1)]
+        [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 0)]
     ),
     ids=["while members are fitted", "while they are written", "before model.json"],
 )
