@@ -3,7 +3,8 @@
 import errno
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -47,13 +48,24 @@ MEMORY_RAN_OUT = ("can't allocate memory", "Cannot allocate memory", "out of mem
 class Commands(TyperGroup):
     """A command group whose interruption has its own exit code instead of the word "Aborted"."""
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Read the arguments."""
+        with _saying_if_interrupted():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        try:
+        with _saying_if_interrupted():
             return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            _say(str(stop) or "stopped before it was finished.")
-            raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _saying_if_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        _say(str(stop) or "stopped before it was finished.")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 app = typer.Typer(

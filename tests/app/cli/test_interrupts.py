@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from equipoise import main
 from tests.marks import mostly_slow
 
 CODE = """
@@ -48,3 +49,14 @@ def test_control_c_while_a_module_is_imported_is_one_sentence(tmp_path, module, 
     arguments = [sys.executable, "-c", CODE, module, how]
     done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped before it was finished.\n")
+
+
+def test_control_c_while_arguments_are_read_is_one_sentence(monkeypatch, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main.Commands, "parse_args", stop)
+    monkeypatch.setattr(sys, "argv", ["equipoise", "train", "t.csv"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert (end.value.code, capsys.readouterr().err) == (130, "stopped before it was finished.\n")

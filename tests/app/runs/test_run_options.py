@@ -92,6 +92,8 @@ def test_the_ends_of_the_ranges_are_allowed():
     ("options", "sentence"),
     [
         ({"precision": "fp8"}, r"--mixed-precision must be one of no, fp16, bf16, got 'fp8'\."),
+        ({"backbone": "vgg61"}, r"--backbone must be one of .*, got 'vgg61'; did you mean 'vgg16'\?"),
+        ({"model": "forrest"}, r"--model must be one of .*, got 'forrest'; did you mean 'forest'\?"),
         ({"method": "magic"}, r"--method must be one of .*cross_entropy.*, got 'magic'\."),
         ({"test_labels": "t.csv"}, "--test-labels requires --test; give both"),
     ],

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from equipoise.app.decision_options import DecisionOptions
 from equipoise.data.columns.chosen_columns import ChosenColumns
-from equipoise.errors import InvalidInputError, readable, reason
+from equipoise.errors import InvalidInputError, did_you_mean, readable, reason
 from equipoise.estimators.training_options import TrainingOptions
 from equipoise.options import check_options, documented, flag_of, option
 from equipoise.registry_names import HUGGING_FACE, TIMM, backbone_names, model_names
@@ -115,7 +115,8 @@ class RunOptions(TrainingOptions, DecisionOptions):
         if not foreign and self.backbone not in backbone_names():
             names = ", ".join(backbone_names())
             raise InvalidInputError(
-                f"--backbone must be one of {names}, {TIMM}NAME or {HUGGING_FACE}NAME, got {self.backbone!r}."
+                f"--backbone must be one of {names}, {TIMM}NAME or {HUGGING_FACE}NAME, got {self.backbone!r}"
+                f"{did_you_mean(str(self.backbone), backbone_names())}"
             )
         self._check_model()
         self.decision()
@@ -139,7 +140,8 @@ class RunOptions(TrainingOptions, DecisionOptions):
             return
         if self.model not in (AUTO, *model_names()) and ":" not in self.model:
             names = ", ".join((AUTO, *model_names()))
-            raise InvalidInputError(f"--model must be one of {names} or MODULE:OBJECT, got {self.model!r}.")
+            hint = did_you_mean(self.model, (AUTO, NETWORK, *model_names()))
+            raise InvalidInputError(f"--model must be one of {names} or MODULE:OBJECT, got {self.model!r}{hint}")
         if self.of_network:
             raise InvalidInputError(
                 f"{self.of_network[0]} is an option of the network, and --model is {self.model}; leave one of them out."
