@@ -60,7 +60,7 @@ def run(case: Callable[[int], Any], options: dict[str, Any], seed: int) -> dict[
     model = UncertaintyBalancedClassifier(random_state=seed, **options).fit(x, y)
     found = judged(model, x_scored, y_scored)
     known = model.calibrated_
-    model.calibrated_ = replace(known, scaling=Scaling.none(tuple(known.prior.shape)))
+    model.calibrated_ = replace(known, scaling=Scaling.identity(tuple(known.prior.shape)))
     plain = {f"{name} {PLAIN}": value for name, value in judged(model, x_scored, y_scored).items()}
     return found | plain | {"rows": len(y)}
 

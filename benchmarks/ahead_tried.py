@@ -18,7 +18,7 @@ BY_COLUMNS = {
     "three stages, one network": ("ours, mixing", "ours", "one"),
     "three stages, mean of four": ("ours, mixing", "ours", "mean of 4"),
     "from the first epoch, one network": ("mixing from the start", HEAD, "one"),
-    "from the first epoch, mean of four (now the default)": ("mixing from the start", HEAD, "mean of 4"),
+    "from the first epoch, mean of four (chosen)": ("mixing from the start", HEAD, "mean of 4"),
     "the same, tables alone": (None, HEAD, "mean of 4"),
     "the same, tables alone, mixed too": (None, "mixing from the start", "mean of 4"),
     "three stages, four folds, tables alone": (None, "ours, folds", "mean of 4"),
@@ -52,13 +52,14 @@ def search_table(record: dict[str, Any], unmixed: Sequence[str]) -> list[str]:
 STRENGTHS = {
     "logit adjustment": RIVAL,
     "logit adjustment, a quarter stronger": f"{RIVAL}, tau 1.25",
-    "margins of the mixed samples' prior (the default before)": START,
+    "margins of the mixed samples' prior (the default until then)": START,
     "the same, a quarter stronger": f"{START}, tau 1.25",
     "the same, half stronger": f"{START}, tau 1.5",
-    "margins of the class counts (the default now)": f"{START}, whole margins",
+    "margins of the class counts (chosen)": f"{START}, whole margins",
 }
 """How strong margins were while mixing -> their names in the search."""
 FORMS = {
+    "partners by the square root of the frequency, the input mixed (the default)": START,
     "partners by frequency^0.75": f"{START}, power 0.75",
     "the first hidden layer mixed, not the input": f"{START}, hidden",
 }
@@ -125,7 +126,7 @@ def tried(unmixed: Sequence[str]) -> dict[str, list[str]]:
     return {
         "search": search_table(search, unmixed),
         "strength_tried": strength_table(search, STRENGTHS, START),
-        "forms_tried": strength_table(search, {"the default then": START, **FORMS}, START, "one"),
+        "forms_tried": strength_table(search, FORMS, START, "one"),
         "tables_tried": strength_table(search, TABLE_STRENGTHS, HEAD),
         "options_tried": options_table(options),
     }

@@ -107,7 +107,7 @@ def variant(
         steps = (1 + sure_shift(out.clamp_min(1e-12).log() + steps, y, steps)) * steps
     prior = counts / counts.sum()
     aimed = prior.clamp_min(1e-12) * steps.exp()
-    made = Calibrated(prior, aimed / aimed.sum(), Scaling.none(tuple(prior.shape)))
+    made = Calibrated(prior, aimed / aimed.sum(), Scaling.identity(tuple(prior.shape)))
     if calibrate:
         made = made.fit_on(out.clamp_min(1e-12).log() + steps, y)
     logits = new.clamp_min(1e-12).log() + steps

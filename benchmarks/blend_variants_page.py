@@ -34,7 +34,7 @@ def lines() -> list[str]:
     }
     ranks = {name: rankdata(m if name == SMALLER else -m, axis=0).mean(1) for name, m in means.items()}
     return [
-        "# Which parts of the blend earn their place",
+        "# Which parts of the blend help",
         "",
         f"How should the members of the blend be combined? {len(tables)} tables, {len(cells)} folds of a split that "
         "no other page uses; means over tables, with mean ranks within this table in brackets. The choices were "
@@ -55,7 +55,7 @@ def lines() -> list[str]:
         "No classifier here has class weights, which would distort its probabilities. Without scaling, average "
         "precision and log loss get worse. A single model needs scaling more than a blend does, because margins take "
         "full effect only on calibrated logits. Margins from counts, corrected by uncertainty beyond its standard "
-        "error, do as well as either alone, and equal counts give equal margins.",
+        "error, do as well as either alone; with equal counts, only such a correction makes margins differ.",
         "",
         "Also tried and dropped (no script repeats it): a network trained with a logit-adjusted loss was no better "
         "than plain cross-entropy once its probabilities were blended. A decision shift per class, fitted by "

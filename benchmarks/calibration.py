@@ -65,7 +65,9 @@ def fit(case: Case, options: dict[str, Any], seed: int) -> dict[str, NDArray[Any
 def calibrated(kept: dict[str, NDArray[Any]], how: str) -> Calibrated:
     tensors = {name: torch.from_numpy(values) for name, values in kept.items() if name not in ("logits", "labels")}
     found = Calibrated.from_tensors(tuple(tensors["prior"].shape), tensors)
-    return found if how == "fitted" else Calibrated(found.prior, found.aimed, Scaling.none(tuple(found.prior.shape)))
+    if how == "fitted":
+        return found
+    return Calibrated(found.prior, found.aimed, Scaling.identity(tuple(found.prior.shape)))
 
 
 def figures(p: Floats, labels: NDArray[np.int64], prior: Floats) -> dict[str, float]:

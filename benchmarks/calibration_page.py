@@ -27,7 +27,8 @@ python benchmarks/calibration.py && python benchmarks/calibration_page.py
 ```
 
 "Softmax" is the network's own output, whatever the class prior; all other rows are adjusted to the prior by Bayes'
-rule. The rows `calibration=…` are the default method; `"held_back"` and `"none"` come from the same fits.
+rule. The rows `calibration=…` have our method with an [earlier default](index.md#earlier-defaults), which holds samples
+back on features, too; `"held_back"` and `"none"` come from the same fits.
 """
 
 

@@ -26,9 +26,10 @@ RECALL = """
 The promise concerns the true recall. The test rows have few positives, so the recall measured on them falls below the
 floor now and then even if every promise holds. *Met* is the share of splits with at least the promised recall.
 *Expected* is how often that should happen if test rows come from the same distribution as the rows used to choose the
-threshold (the beta-binomial law of its rank); ± is two standard deviations of the share, slightly too small because the
-splits share rows. False alarms are per 1,000 cases: expected, with the mean interval of the long run, and found.
-*Inside* is the share of splits whose count lies in the range reported for that number of cases, as for costs below.
+threshold (beta-binomial, by the rank of the threshold); ± is two standard deviations of the share, slightly too small
+because the splits share rows. False alarms are per 1,000 cases: expected, with the mean interval of the long run, and
+found. *Inside* is the share of splits whose count lies in the range reported for that number of cases, as for costs
+below. The table shows {shown} of the tables; the sentence below it counts all.
 """
 COSTS = """
 A miss costs {miss:g}, a false alarm 1; costs are per 1,000 cases. *Expected* is the long-run cost with its 95 %
@@ -96,7 +97,7 @@ def lines() -> list[str]:
         "```",
         "",
         "## Recall",
-        RECALL,
+        RECALL.format(shown=len(FIRST_TABLES)),
         "| data, model" + RECALL_HEAD,
         *(line for case, own in rows.items() if case[0] in FIRST_TABLES for line in _recalls(_title(case), own)),
         _together(rows),

@@ -60,7 +60,7 @@ def lines() -> list[str]:
         "second attempt. Every picture shows one face, so the box should lie over the centre. The residual is the "
         "distance between the aligned landmarks and the template in pixels of the 112×112 crop, as median and 5 to "
         f"95 % range. In {ordered:,} of {faces:,} faces the landmarks are in anatomical order: left before right, "
-        "eyes above mouth. The sets other than LFW are squeezed to squares.",
+        "eyes above mouth. “Others beside LFW” are faces of other sets, squeezed to squares.",
         "",
         *without_faces(found),
         "## How steadily",

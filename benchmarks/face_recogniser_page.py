@@ -88,9 +88,9 @@ def outcome(result: dict[str, Any], rivals: list[str]) -> str:
         told[kind].append(f"the {name}" if name == "nearest mean" else name)
     parts = [f"{kind} {listed(names)}" for kind, names in told.items() if names]
     return (
-        f"On rare people Equipoise is {'; '.join(parts)}. Its default uses margins by class counts and mixing, so "
-        f"uncertainty does not explain this gain. “{VARIANT}” takes margins and the sample level from dropout's "
-        "uncertainty instead. Its recall of rare people differs from softmax by "
+        f"On rare people Equipoise is {'; '.join(parts)}. It has an [earlier default](index.md#earlier-defaults) with "
+        f"margins by class counts and mixing, so uncertainty does not explain this gain. “{VARIANT}” takes margins and "
+        "the sample level from dropout's uncertainty instead. Its recall of rare people differs from softmax by "
         f"{shown_difference(result, 'softmax', 'rare', VARIANT)} points and from ArcFace by "
         f"{shown_difference(result, 'ArcFace', 'rare', VARIANT)}. So uncertainty helps a trained head, and counts help "
         "it more. The nearest mean of a person's features, which needs no training, is better than all of them."
@@ -144,7 +144,8 @@ python benchmarks/face_recogniser_page.py
 ```""",
         "## Verification",
         f"Faces were found in {aligned['aligned']:,} of {aligned['images']:,} images. Accuracy is the mean over folds "
-        "± its standard error, each fold at the threshold that is best on the others.",
+        "± its standard error, each fold at the threshold that is best on the others. An earlier trial used five of "
+        "the folds.",
         "\n".join(
             [
                 "| | pairs | accuracy, % | area under the ROC | true accepts at 1 % false accepts |",
@@ -175,7 +176,7 @@ python benchmarks/face_recogniser_page.py
                 ),
             ]
         ),
-        "Equipoise against the others, paired by seed, in points with 95 % intervals, from three seeds on:",
+        "Equipoise against the others, paired by seed, in points with 95 % intervals:",
         "\n".join(
             [
                 "| against | balanced accuracy | rare people |",

@@ -30,7 +30,7 @@ STORED = {
     "frozen VGG16, 64 × 80 px": "tables/skin",
     "frozen EfficientNet-Lite0, 160 px": "lite0/skin_lite0",
 }
-"""Results on HAM10000 that other pages have, with an older default of ours and longer training."""
+"""Results on HAM10000 that other pages have, with longer training."""
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "docs" / "results"
 PAGE = RESULTS / "fine-tuning.md"
@@ -195,8 +195,8 @@ def lines() -> list[str]:
         "",
         f"Two CPU cores set the limits: {settings['side']} pixels on the short side, batches of {settings['batch']} "
         "images, and one or two passes over the training images. This was fixed beforehand, by the cost of a training "
-        "step alone. The learning rate is the better of two for cross-entropy on held-out training images; every "
-        "method has it. Augmentation is the library's default: shifts, mirror images and colours. Heads on frozen "
+        "step alone. The learning rate is the better of two for cross-entropy on held-out training images; all "
+        "methods use it. Augmentation is the library's default: shifts, mirror images and colours. Heads on frozen "
         f"features train for {settings['frozen_epochs']} epochs with the defaults for tables. No test label chose "
         "anything, and no method was tuned. “Ours” is the default, one network.",
         "",
@@ -216,8 +216,8 @@ def lines() -> list[str]:
         "",
         "## Other features of HAM10000",
         "",
-        "Stored results of other pages, at larger sizes, with heads trained for longer. There “ours” was an older "
-        "default, and folds were drawn anew for each seed.",
+        "Stored results of other pages, at larger sizes, with heads trained for longer, and folds drawn anew for each "
+        "seed.",
         "",
         *stored_table(),
         "",

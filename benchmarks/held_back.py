@@ -85,7 +85,7 @@ def fit(rows: tuple[Rows, Rows], seed: int) -> dict[str, Any]:
     weight = (known.prior.numpy() / mix.clip(1))[y_new]
     target, odds = torch.from_numpy(y_new), torch.from_numpy(mix / mix.sum()) / known.aimed
     scalings = {
-        "none": Scaling.none(tuple(known.prior.shape)),
+        "none": Scaling.identity(tuple(known.prior.shape)),
         "temperature": _fit(*seen[0], "temperature"),
         "held_back": known.scaling,
         "at the end": _fit(logits, target, odds, "temperature"),

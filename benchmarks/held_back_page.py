@@ -16,13 +16,14 @@ LABELS = {
     "at the end": "the best temperature",
 }
 
-INTRODUCTION = """# Does calibration on samples held back earn its place?
+INTRODUCTION = """# Does calibration on held-back samples help?
 
-The first two stages hold some samples back. These can calibrate the probabilities before the last stage trains on them,
-too. Does that help? All columns come from one fit with the estimator's defaults: `calibration="none"`; always a
-temperature, whether it helps or not; `calibration="held_back"`, which uses a scaling only if it helps on left-out folds
-by more than a standard error; and the best temperature for the scored rows themselves, which no rule can know in
-advance. Scores are on held-out training rows; a fifth of each table was set aside and never read. Repeat it with
+The first two stages leave out a tenth of the samples. These can calibrate the probabilities before the last stage
+trains on them, too. Does that help? All columns come from one fit of the network with an [earlier
+default](index.md#earlier-defaults): `calibration="none"`; always a temperature, whether it helps or not;
+`calibration="held_back"`, which uses a scaling only if it helps on left-out folds by more than a standard error; and
+the best temperature for the scored rows themselves, which no rule can know in advance. Scores are on held-out training
+rows; a fifth of each table was set aside and never read. Repeat it with
 
 ```text
 python benchmarks/held_back.py && python benchmarks/held_back_page.py
@@ -78,7 +79,8 @@ def lines() -> list[str]:
 
 
 CONCLUSION = """Where the network is overconfident, the held-back samples show it, and calibration gets most of the
-possible gain. Elsewhere no scaling is used and nothing changes. So `"held_back"` stays the default. A scale above 1 may
+possible gain. Elsewhere no scaling is used and nothing changes. So `"held_back"` is the default; a network that mixes
+samples, as it now does by default with 64 features or more, holds none back. A scale above 1 may
 not last, because the last stage makes the network more confident; such a scale is never used."""
 
 

@@ -14,7 +14,7 @@ def page(record: dict, descriptions: dict[str, str]) -> str:
         f"placement `{settings['placement']}`, strength {settings['strength']}, "
         f"margins evenly spaced from {settings['margins'].removesuffix(', evenly')}. "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + ". The methods take turns; ratios are those of median CPU times of the process.",
+        + ". The methods take turns. A ratio divides the first one's median CPU time by the second one's.",
         "",
         "| comparison | ratio | by wall time | target | met |",
         "|---|---|---|---|---|",

@@ -15,8 +15,8 @@ INTRODUCTION = """# Which labels are wrong
 How many wrong labels does `equipoise inspect` find? Before training, 5 % of the labels, drawn at random, are flipped to
 another class. Figures are percent, mean over the seeds {seeds}, with the worst seed in brackets. "1:10" keeps a tenth
 of half of the classes. Flips hit all samples equally, so a rare class has about one wrong label for three correct ones.
-"Memorised" trains twice as long with little dropout and no weight decay. The rule was developed on other seeds. Repeat
-it with
+"Memorised" trains twice as long with little dropout and no weight decay. The network has an [earlier
+default](index.md#earlier-defaults). The rule was developed on other seeds. Repeat it with
 
 ```text
 python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
@@ -24,9 +24,9 @@ python benchmarks/mislabelled.py && python benchmarks/mislabelled_page.py
 
 ## What the command does
 
-"First tenth": flipped labels found in the first tenth of the ranking (at most half of it can be flipped). "Suspected":
-labels that fit another class better, as the command counts them. "Wrongly": suspected labels of rare classes that are
-correct.
+"Learnt as given": labels, flipped ones included, that the trained network predicts. "First tenth": flipped labels
+found in the first tenth of the ranking (at most half of it can be flipped). "Suspected": samples that fit another class
+better than their label, as the command counts them. "Wrongly": suspected labels of rare classes that are correct.
 """
 
 RULES = """## What was tried
@@ -49,7 +49,8 @@ READING = """## In words
 
 The network's own predictions, with or without dropout, fail once it has memorised the labels. The fully trained
 network, whose margins favour rare classes, accepts wrong labels in them. The leave-one-out regression judges labels
-well on the features of either network, so a run needs no second training, and methods without a softmax stage work too.
+well on the features of either network, so a run needs no second training, and methods without a softmax stage work,
+too.
 Flips were drawn uniformly over the classes. Real annotators confuse what looks similar, and such errors are harder to
 find. Missing figures have not been run.
 """

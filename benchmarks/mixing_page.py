@@ -22,9 +22,10 @@ METRICS = {
 HEAD = """# A sample level by mixing
 
 Does training on blends of two samples help, and should margins come from counts or from uncertainty? A mixed sample x̃
-= λx_i + (1 − λ)x_j is an uncertain one. The partner's class is drawn in proportion to the root of its frequency. When
-this was measured, the margins followed the resulting, more even prior; now they are those of the class counts
-([training](../training.md)), as [ahead](ahead.md) measures them.
+= λx_i + (1 − λ)x_j is an uncertain one. The partner's class is drawn in proportion to the square root of its frequency.
+When this was measured, the margins followed the resulting, more even prior; now they are those of the class counts
+([training](../training.md)), as [ahead](ahead.md) measures them. "Ours before" is an [earlier
+default](index.md#earlier-defaults).
 
 `python benchmarks/mixing.py` writes this page. Differences are in points, paired over results (one case and seed), with
 95 % intervals and the number of results in parentheses. The tables show balanced accuracy, then the geometric mean of
@@ -76,7 +77,7 @@ def summary(groups: dict[str, Scores]) -> list[str]:
         f"- Images, {mixing} against {BASE}: {verdict(groups['images'], mixing, BASE)}.",
         f"- Images, against the same class level without mixing: {verdict(groups['images'], mixing, plain)}.",
         f"- Tables, against the same class level without mixing: {verdict(groups['tables'], mixing, plain)}.",
-        f"- Tables, {plain} against the earlier default: {verdict(groups['tables'], plain, BEFORE)}.",
+        f"- Tables, {plain} against the default before mixing: {verdict(groups['tables'], plain, BEFORE)}.",
     ]
     return [
         "## In short",
@@ -84,7 +85,7 @@ def summary(groups: dict[str, Scores]) -> list[str]:
         *lines,
         "",
         "Images gain from mixing and tables do not, so the default mixes samples only with 64 features or more. The",
-        "constants, Beta(0.4, 0.4) and the root, were fixed before these results existed.",
+        "constants, Beta(0.4, 0.4) and the square root, were fixed before these results existed.",
         "",
     ]
 
@@ -132,8 +133,8 @@ def times(speed: dict[str, dict[str, float]]) -> list[str]:
     lines = [
         "## Time",
         "",
-        "Process time of a training step, from drawing to the optimiser, relative to cross-entropy; the minimum of",
-        "several alternating runs. Small networks spend most of a step on overhead, not arithmetic.",
+        "CPU time of a training step, from drawing the batch to the optimiser, relative to cross-entropy; the minimum",
+        "of several alternating runs. Small networks spend most of a step on overhead, not arithmetic.",
         "",
         "| | " + " | ".join(methods) + " |",
         "|---" * (len(methods) + 1) + "|",

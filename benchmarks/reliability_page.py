@@ -78,7 +78,7 @@ def fuzz_section() -> list[str]:
     head = ("reader", "minutes of CPU time", "files", "read without error", "faults found")
     lines += [
         "Every fault found was fixed and became a test, and the reader was fuzzed again with another seed. The table "
-        "shows the last run of each reader.",
+        "shows the last long run, for the readers that had one.",
         "",
         *table(head, rows),
     ]

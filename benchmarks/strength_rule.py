@@ -31,33 +31,23 @@ from equipoise.losses.logit_losses import logit_adjustment
 Data = tuple[np.ndarray, np.ndarray]
 LOSSES["logit_adjustment_1.3"] = partial(LogitLoss, criterion=partial(logit_adjustment, tau=1.3))
 
+ALONE = {"margins": "uncertainty", "sample_level": "none", "members": 1}
+"""Margins whose strength follows from uncertainty alone, one network, no sample level."""
 METHODS: dict[str, dict[str, object]] = {
     "cross-entropy": {"method": "cross_entropy"},
     "logit adjustment": {"method": "logit_adjustment"},
     "logit adjustment, τ = 1.3": {"method": "logit_adjustment_1.3"},
     "VS": {"method": "vs"},
     "LDAM-DRW": {"method": "ldam_drw"},
-    "Equipoise, class level only, uncorrected": {"sample_level": "none", "held_back": 0.0},
-    "Equipoise, uncorrected": {"sample_level": "expected", "held_back": 0.0},
-    "Equipoise": {},
-    "Equipoise, complement, uncorrected": {"sample_level": "complement", "held_back": 0.0},
-    "Equipoise, angular form, class level only, uncorrected": {
-        "form": "angular",
-        "sample_level": "none",
-        "held_back": 0.0,
-    },
-    "Equipoise, angular form, complement, uncorrected": {
-        "form": "angular",
-        "sample_level": "complement",
-        "held_back": 0.0,
-    },
-    "Equipoise, relative variance": {"kind": "relative", "sample_level": "none", "held_back": 0.0},
-    "Equipoise, relative variance, fed back": {
-        "kind": "relative",
-        "strength": "feedback",
-        "sample_level": "none",
-        "held_back": 0.0,
-    },
+    "Equipoise, class level only, uncorrected": ALONE | {"held_back": 0.0},
+    "Equipoise, uncorrected": ALONE | {"sample_level": "expected", "held_back": 0.0},
+    "Equipoise": ALONE | {"sample_level": "expected"},
+    "Equipoise, complement, uncorrected": ALONE | {"sample_level": "complement", "held_back": 0.0},
+    "Equipoise, angular form, class level only, uncorrected": ALONE | {"form": "angular", "held_back": 0.0},
+    "Equipoise, angular form, complement, uncorrected": ALONE
+    | {"form": "angular", "sample_level": "complement", "held_back": 0.0},
+    "Equipoise, relative variance": ALONE | {"kind": "relative", "held_back": 0.0},
+    "Equipoise, relative variance, fed back": ALONE | {"kind": "relative", "strength": "feedback", "held_back": 0.0},
 }
 
 

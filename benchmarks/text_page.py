@@ -96,10 +96,10 @@ def hashing() -> list[str]:
     return [
         "## Hashing",
         "",
-        f"{found['texts']:,} made texts: two TREC questions of one class in a row, or common words and one rare word "
-        "that its class alone has. Above 20,000 texts, the n-grams come from 20,000 of them, drawn evenly. Would it be "
-        "better to hash the n-grams of all texts, or those words that are not among the n-grams? Scores of logistic "
-        "regression on the counts, with a prior shift (`python benchmarks/text_hashing.py`).",
+        f"{found['texts']:,} synthetic texts: two TREC questions of one class in a row, or common words and one rare "
+        "word that its class alone has. Above 20,000 texts, the n-grams come from 20,000 of them, drawn evenly. Would "
+        "it be better to hash the n-grams of all texts, or those words that are not among the n-grams? Scores of "
+        "logistic regression on the counts, with a prior shift (`python benchmarks/text_hashing.py`).",
         "",
         "| texts | n-grams | columns | CPU seconds to count | ms for a new text | CPU seconds of the regression | "
         "megabytes | balanced accuracy | average precision |",
@@ -121,8 +121,8 @@ def hashing_conclusion(cells: dict[str, dict[str, float]]) -> list[str]:
         parts.append(f"by {said} points on the {name}")
     return [
         "Equipoise now hashes the other words above 20,000 texts. Against n-grams alone, this changes balanced "
-        f"accuracy and average precision {', '.join(parts)}. Hashing everything takes less time, but is less accurate "
-        "than that on both. One run, on texts made for this purpose."
+        f"accuracy and average precision {', '.join(parts)}. Hashing all n-grams takes less time, but is less accurate "
+        "on both. One run, on texts made for this purpose."
     ]
 
 
@@ -205,15 +205,15 @@ def lines() -> list[str]:
         "86.0, 84.6 and 83.5 % balanced accuracy at C = 1, 10, 30 and 100. The blend has 87.7 % with n-grams, 90.7 % "
         "with the log-odds of the embeddings added, and 91.7 % with 50 principal components as well (average precision "
         "93.4, 96.1 and 96.2 %).",
-        "- A vote of the text's own models: with 50 classes, the network and the trees learn too little from the "
-        "columns of log-odds. One more member adds up the log-odds of n-grams and embeddings, with one weight for "
-        "each, and leaves their classes as they are. The same split, seed 100:",
+        "- A vote of the text's own models (*text alone* in reports): with 50 classes, the network and the trees learn "
+        "too little from the columns of log-odds. One more member adds up the log-odds of n-grams and embeddings, with "
+        "one weight for each, and leaves their classes as they are. The same split, seed 100:",
         "",
         *choosing(found.get("choosing", {})),
         "",
         "The vote was chosen by the average precision of the fine classes; with embeddings, their balanced accuracy is "
-        "a point lower. On the others it changes little. That the blend was behind on fine classes had been seen on "
-        "the test rows of the first split, before the vote was built.",
+        "a point lower. On the others it changes little. Before the vote was built, the test rows of the first split "
+        "had shown that the blend was behind on the fine classes.",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in found["versions"].items()) + ".",
     ]

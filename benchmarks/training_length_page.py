@@ -30,10 +30,13 @@ python benchmarks/training_length.py && python benchmarks/training_length_page.p
 
 The defaults chosen from these figures: {DATA_PASSES} passes over the data, but at least
 {LEAST_STEPS:,} steps (small data) and at most {MOST_STEPS:,} (large data). The steps are always divided into {DIVIDED}
-epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. Margins by counts,
-the default since then, act from the first epoch: the class level includes the softmax stage. With `epochs=` you set the
-number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as well, so that no stage is
-left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many epochs it needs.
+epochs: {SOFTMAX:.0%} softmax stage, {CLASS_LEVEL:.0%} class level, {SAMPLE_LEVEL:.0%} sample level. "Equipoise" in
+the tables is an [earlier default](index.md#earlier-defaults) with these stages. With the present one, margins by counts
+act from the first epoch, and the class level includes the softmax stage.
+
+With `epochs=` you set the number of passes yourself; fewer than {FEWEST_EPOCHS} passes over large data are divided as
+well, so that no stage is left out. If the class stage gets fewer than {CLASS_STEPS} steps, a warning says how many
+epochs it needs.
 """
 
 
@@ -144,22 +147,22 @@ def default(cells: Cells) -> list[str]:
         rows.append([name, *(both(cells, f"{start} | {key}") for key in keys), ratio, shown(now, ".1f"), against])
     drawn = min(seeds(cells, f"default | {name} | now") for name in DEFAULTS.split())
     out = [
-        "## The default, before and now",
+        "## The former length and the chosen one",
         "",
-        f"Mean of {drawn} seeds. Before: 30 epochs up to 5,000 rows, 15 from 20,000 on, stages of a third each. The",
-        "last three columns are the CPU time of Equipoise now: relative to before, in seconds, and relative to",
-        "LightGBM.",
+        f"Mean of {drawn} seeds. Formerly: 30 epochs up to 5,000 rows, 15 from 20,000 on, stages of a third each. The",
+        "last three columns are the CPU time of Equipoise with the chosen length: relative to the former one, in",
+        "seconds, and relative to LightGBM.",
         "",
     ]
     head = [
         "table",
-        "Equipoise, before",
-        "Equipoise, now",
-        "logit adjustment, before",
-        "logit adjustment, now",
+        "Equipoise, former",
+        "Equipoise, chosen",
+        "logit adjustment, former",
+        "logit adjustment, chosen",
         "LightGBM",
     ]
-    return [*out, *table([*head, "time / before", "seconds", "time / LightGBM"], rows)]
+    return [*out, *table([*head, "time / former", "seconds", "time / LightGBM"], rows)]
 
 
 def lines() -> list[str]:

@@ -230,7 +230,7 @@ def test_the_column_kind_is_learnt_encoded_stored_chosen_and_described(followed)
     genres = profile_columns(films, np.array([0, 1, 1]), kinds={"genres": "tags"})[1]
     assert (genres.kind, genres.ignored, genres.examples) == ("tags", False, ("horror", "horror|scifi", "action|scifi"))
     apart = films.assign(genres=["horror", "scifi", "action"])
-    assert TableEncoder(kinds={"genres": "tags"}).fit(apart).notes == ["genres: ignored, no tag occurs twice."]
+    assert TableEncoder(kinds={"genres": "tags"}).fit(apart).notes_ == ["genres: ignored, no tag occurs twice."]
 
 
 @pytest.mark.usefixtures("followed")

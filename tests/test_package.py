@@ -57,6 +57,10 @@ def clean_python(wheel, tmp_path_factory) -> Path:
     return python
 
 
+def test_names_imported_on_first_use_are_listed():
+    assert set(equipoise.__all__) <= set(dir(equipoise))
+
+
 def test_the_wheel_holds_every_module_the_page_and_the_type_marker_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}

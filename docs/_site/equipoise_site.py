@@ -22,6 +22,8 @@ EXAMPLES = [
     f"plot_{name}.py" for name in ("toy_boundary", "digits", "table", "comparison", "custom_loop", "abstention")
 ]
 """The gallery, in the order of its README."""
+ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+"""Sphinx's form of an alias of ``autodoc_type_aliases``."""
 COLUMNS = 100
 """Longest line of what a command prints: longer sentences are wrapped."""
 
@@ -101,10 +103,17 @@ def skip_member(_: Sphinx, __: str, name: str, *___: Any) -> bool | None:
     return True if re.fullmatch(r"[sg]et_\w+_request|get_metadata_routing", name) else None
 
 
+def plain_aliases(_: Sphinx, *found: Any) -> tuple[str | None, str | None]:
+    """Show an alias of types by its name, which Sphinx wraps in its own class within a union."""
+    signature, returned = (part and ALIAS.sub(r"\1", part) for part in found[-2:])
+    return signature, returned
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.connect("source-read", prepare_source)
     app.connect("doctree-resolved", mark_nodes)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("autodoc-process-signature", plain_aliases)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -29,7 +29,12 @@ HOMES = {
     "TableEncoder": "equipoise.data.encoder",
     "UncertaintyBalancedClassifier": "equipoise.estimators.network",
 }
-"""Module of each public name; those that are not here are decision rules."""
+"""Module of each public name; all others are decision rules."""
+
+
+def __dir__() -> list[str]:
+    """Return the names in the module, including those that are not imported yet."""
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

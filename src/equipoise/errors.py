@@ -2,7 +2,8 @@
 
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -57,8 +58,22 @@ def reason(error: BaseException) -> str:
     >>> reason(FileNotFoundError(2, "No such file")), reason(EOFError())
     ('No such file', 'EOFError')
     """
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(said).split())[:200].rstrip(".")
+
+
+@contextmanager
+def readable(what: object, remedy: str, *damage: type[Exception]) -> Iterator[None]:
+    """Turn the system's refusal to read, text that is not UTF-8, and signs of ``damage`` into one sentence."""
+    refused: tuple[type[Exception], ...] = (OSError, UnicodeDecodeError, *damage)
+    try:
+        yield
+    except refused as error:
+        raise InvalidInputError(f"{what} cannot be read ({reason(error)}); {remedy}.") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -20,6 +20,14 @@ def required_tensor(value: object, name: str) -> Tensor:
     )
 
 
+def floating_tensor(value: object, name: str) -> Tensor:
+    """Return the value itself if it is a floating-point tensor; otherwise raise an error."""
+    tensor = required_tensor(value, name)
+    if tensor.is_floating_point():
+        return tensor
+    raise InvalidInputError(f"{name} must be floating point, got {tensor.dtype}; call .float() first.")
+
+
 def new_tensor(rows: NDArray[Any]) -> Tensor:
     """Copy an array into a tensor, including negative strides and foreign byte orders, which torch itself refuses.
 
@@ -79,8 +87,8 @@ def check_finite(rows: NDArray[np.bool_]) -> None:
     if wrong:
         named = listed(list(map(str, wrong)), most=5, quoted=False)
         raise InvalidInputError(
-            f"the network returned non-finite values for {len(wrong)} of {len(rows)} rows (counted from 0: "
-            f"{named}); look for values far outside the training data's, or train again with a smaller learning rate."
+            f"the model returned non-finite values for {len(wrong)} of {len(rows)} rows (counted from 0: {named}); "
+            "look for values far outside the training data, or fit it again, a network with a smaller learning rate."
         )
 
 

@@ -110,9 +110,7 @@ def test_an_older_record_is_refused(tmp_path):
 def test_a_damaged_file_is_refused(tmp_path, content):
     folder = made_up(tmp_path, 3)
     (folder / "scores.json").write_text(content, encoding="utf-8")
-    with pytest.raises(
-        InvalidInputError, match=r"scores.json (cannot be read|is not as it should be: expected an object)"
-    ):
+    with pytest.raises(InvalidInputError, match=r"scores.json (cannot be read|is invalid: expected an object)"):
         read_run(folder)
 
 

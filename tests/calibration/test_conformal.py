@@ -140,7 +140,7 @@ def test_probabilities_next_to_nothing_and_to_all_are_told_apart():
     high = 1 - np.geomspace(1e-12, 1e-9, 99)
     fitted = ClassThresholds.fit(np.column_stack([high, 1 - high]), np.zeros(99, dtype=int))
     new = 1 - np.geomspace(1e-12, 1e-9, 1000)
-    sets = fitted.sets(np.column_stack([new, 1 - new]), 0.9, named=np.ones(1000, dtype=int))
+    sets = fitted.sets(np.column_stack([new, 1 - new]), 0.9, predicted=np.ones(1000, dtype=int))
     assert sets[:, 0].mean() == pytest.approx(0.9, abs=0.01)
     zero = ClassThresholds.fit(np.tile([0.0, 1.0], (99, 1)), np.zeros(99, dtype=int))
     assert np.isfinite(zero.thresholds(0.9)[0])
@@ -243,7 +243,7 @@ def test_sets_have_the_named_class_and_grow_with_the_level(several):
     named = rng.integers(0, right.shape[-1], labels[300:].shape)
     levels = (0.05, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
     found = [fitted.sets(p[300:], level) for level in levels]
-    chosen = [fitted.sets(p[300:], level, named=named) for level in levels]
+    chosen = [fitted.sets(p[300:], level, predicted=named) for level in levels]
     for sets in (found, chosen):
         assert all((smaller <= larger).all() for smaller, larger in pairwise(sets))
         shares = [unanswered_rows(each).mean() for each in sets]
@@ -272,7 +272,7 @@ def test_a_level_is_a_share(level):
     fitted = ClassThresholds.fit([[0.5, 0.5]], [0])
     with pytest.raises(InvalidInputError, match=r"level must lie between 0 and 1, such as 0\.9 for 90%, got"):
         fitted.thresholds(level)
-    with pytest.raises(InvalidInputError, match=r"must be of the \(2,\) classes calibrated, got \(3,\)"):
+    with pytest.raises(InvalidInputError, match=r"must be of the \(2,\) calibrated classes, got \(3,\)"):
         fitted.sets([[0.2, 0.3, 0.5]], 0.9)
 
 

@@ -34,7 +34,7 @@ def expected_sets(logits, labels, others):
 def uncalibrated(scaling=None, *, prior=PRIOR):
     """For logits that are aimed at a balanced mix."""
     shape = tuple(prior.shape)
-    return Calibrated(prior, torch.full_like(prior, 1 / shape[-1]), scaling or Scaling.none(shape))
+    return Calibrated(prior, torch.full_like(prior, 1 / shape[-1]), scaling or Scaling.identity(shape))
 
 
 def test_the_model_is_calibrated_on_all_and_each_sample_on_the_others():

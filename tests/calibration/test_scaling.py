@@ -87,7 +87,7 @@ def test_samples_all_told_apart_leave_the_scale_finite() -> None:
 def test_logits_that_are_right_already_are_left_as_they_are() -> None:
     """The labels are drawn from the logits' own softmax: a scaling could only follow chance."""
     for seed in range(8):
-        z, y = drawn(Scaling.none((3,)), numbers(8, 2, 1), rows=300, seed=20 + seed)
+        z, y = drawn(Scaling.identity((3,)), numbers(8, 2, 1), rows=300, seed=20 + seed)
         found = fit_scaling(z, y, numbers(8, 2, 1))
         assert (found.scale.tolist(), found.bias.tolist()) == ([1, 1, 1], [0, 0, 0])
 
@@ -135,7 +135,7 @@ def test_no_samples_are_refused() -> None:
 
 def test_none_leaves_logits_as_they_are() -> None:
     z = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(Scaling.none((4,))(z, torch.ones(4)), z)
+    assert torch.equal(Scaling.identity((4,))(z, torch.ones(4)), z)
 
 
 def test_offsets_of_many_attributes_are_held_back_no_more_than_those_of_one() -> None:
@@ -163,7 +163,7 @@ def test_every_method_returns_finite_numbers_that_raise_no_loss(method: str, sha
     assert bool((found.scale.isfinite() & (found.scale > 0)).all())
     before, after = (
         torch.nn.functional.cross_entropy(each(z, odds).flatten(0, -2), y.flatten())
-        for each in (Scaling.none(shape), found)
+        for each in (Scaling.identity(shape), found)
     )
     assert float(after) <= float(before) + 1e-9
     assert (float(after) < float(before) - 1e-3) == (method != "none")

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from equipoise import BalancedClassifier
 from equipoise.data.columns.guess_kind import MOST_LEVELS
@@ -56,7 +57,7 @@ def test_each_kind_of_column():
         [54, 0, 1, 0, 1, 18321],
         [40, 0, 0, 1, 1, 1.5],
     ]
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "age: 1 missing value filled with the median 40.",
         "joined: dates, read as days since 1970-01-01.",
     ]
@@ -84,7 +85,7 @@ def test_an_array_lacks_the_names_of_a_frame():
     ):
         TableEncoder().fit(TABLE[["age", "town", "member", "joined"]]).transform(np.zeros((3, 4)))
     numbered = TableEncoder().fit(np.eye(4)[[0, 1, 2, 3, 0]])
-    with pytest.raises(InvalidInputError, match="lacks 1 of the columns the model was trained on: column 4; add them"):
+    with pytest.raises(InvalidInputError, match="X has 3 features, but TableEncoder is expecting 4 features"):
         numbered.transform(np.eye(3))
 
 
@@ -92,7 +93,7 @@ def test_an_estimator_has_the_notes_of_its_encoder():
     rows = np.arange(60)
     frame = pd.DataFrame({"key": [f"K{i}" for i in rows], "age": np.where(rows == 7, np.inf, rows % 9), "town": "Oslo"})
     fitted = BalancedClassifier(LogisticRegression()).fit(frame, rows % 2)
-    assert fitted.encoder_.notes == [
+    assert fitted.encoder_.notes_ == [
         "key: ignored, it looks like an identifier (60 different values in 60 rows).",
         "age: 1 infinite value treated as missing.",
         "age: 1 missing value filled with the median 4.",
@@ -137,7 +138,7 @@ def test_truth_values_may_be_missing(values):
 def test_missing_numbers_become_the_median_of_the_training_values():
     encoder = learnt([1.0, 2.0, 30.0, None, None])
     assert encoded(encoder, [None, 5.0]) == [[2, 1], [5, 0]]
-    assert encoder.notes == ["a: 2 missing values filled with the median 2."]
+    assert encoder.notes_ == ["a: 2 missing values filled with the median 2."]
     assert encoded(encoder, ["", "7"]) == [[2, 1], [7, 0]]
 
 
@@ -153,7 +154,7 @@ def test_a_number_first_missing_in_prediction_becomes_the_median():
 
 def test_infinite_numbers_are_taken_as_missing_and_said():
     encoder = learnt([1.0, 3.0, np.inf, -np.inf, 1e300, np.nan])
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "a: 3 infinite values treated as missing.",
         "a: 4 missing values filled with the median 2.",
     ]
@@ -184,7 +185,7 @@ def test_unseen_and_missing_categories():
     both = learnt(["u", "v", "u", "v", None, "once"])
     assert both.column_names_ == ["a=u", "a=v", "a=(other)", "a=(missing)", "other"]
     assert encoded(both, ["v", "w", None, "once"]) == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
-    assert both.notes == [
+    assert both.notes_ == [
         "a: 1 rare category of 3 merged into one.",
         "a: 1 missing value treated as a category of its own.",
     ]
@@ -198,7 +199,7 @@ def test_beyond_fifty_the_most_frequent_categories_stay():
     encoder = learnt(values)
     kept = [f"a=v{i:02}" for i in range(60) if i >= 30 or i < MOST_LEVELS - 30]
     assert encoder.column_names_ == [*kept, "a=(other)", "other"]
-    assert encoder.notes == ["a: 10 rare categories of 60 merged into one."]
+    assert encoder.notes_ == ["a: 10 rare categories of 60 merged into one."]
 
 
 def test_categories_are_the_same_however_they_are_typed():
@@ -268,7 +269,7 @@ def test_what_only_looks_like_a_date_is_a_category():
 def test_columns_that_tell_nothing_are_left_out_and_said(values, note):
     encoder = learnt(values)
     assert encoder.column_names_ == ["other"]
-    assert encoder.notes == [note]
+    assert encoder.notes_ == [note]
 
 
 @pytest.mark.parametrize("name", ["id", "PassengerId", "patient_id", "ID", "Unnamed: 0", "unnamed 1", "record key"])
@@ -304,7 +305,7 @@ def test_a_constant_with_hardly_a_value_missing_is_left_out():
     for values, word in (([7.0] * 199 + [None], "7"), ([0.5] * 500 + [None] * 5, "0.5")):
         encoder = learnt(values)
         assert encoder.column_names_ == ["other"]
-        assert encoder.notes == [f"a: ignored, it is {word} in every row."]
+        assert encoder.notes_ == [f"a: ignored, it is {word} in every row."]
 
 
 def test_nothing_left_is_an_error_that_says_why():
@@ -354,6 +355,23 @@ def test_it_is_a_transformer_of_scikit_learn():
     assert np.array_equal(encoded.to_numpy(), TableEncoder().fit_transform(TABLE))
 
 
+OWN_WORDS = {
+    "check_estimators_empty_data_messages": "its message says that no column is left",
+    "check_fit2d_1sample": "its message says that every column is constant",
+}
+
+
+@parametrize_with_checks([TableEncoder()], expected_failed_checks=lambda _: OWN_WORDS)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_an_array_with_further_columns_is_refused():
+    encoder = TableEncoder().fit(np.arange(20.0).reshape(10, 2) ** 2)
+    with pytest.raises(InvalidInputError, match="X has 3 features, but TableEncoder is expecting 2 features as input"):
+        encoder.transform(np.zeros((4, 3)))
+
+
 def test_a_fit_that_fails_leaves_the_last_one():
     encoder = TableEncoder().fit(TABLE)
     with pytest.raises(InvalidInputError, match="no column is left"):
@@ -396,7 +414,7 @@ def test_any_table_becomes_finite_numbers_and_the_record_does_the_same(columns):
 def test_the_record_is_plain_json():
     record = TableEncoder().fit(TABLE).to_json()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
-    assert TableEncoder.from_json(record).notes == record["notes"]
+    assert TableEncoder.from_json(record).notes_ == record["notes"]
 
 
 @pytest.mark.parametrize("record", [None, [], {}, {"format": 2, "columns": []}, {"format": 1, "columns": "abc"}])
@@ -465,7 +483,7 @@ def test_the_skin_lesions_metadata():
     if not path.exists():
         pytest.skip("EQUIPOISE_DATA names no folder with ham10000")
     encoder = TableEncoder().fit(read_table(path, target="dx").x)
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "lesion_id: ignored, it looks like an identifier (5879 different values in 7017 rows).",
         "image_id: ignored, it looks like an identifier (7017 different values in 7017 rows).",
         "age: 26 missing values filled with the median 50.",

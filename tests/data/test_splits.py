@@ -315,7 +315,7 @@ GOOD = {"format": "equipoise split 1", "samples": 3, "train": [0], "val": [1], "
         (b"{", "cannot be read .*; delete it, and split the data again"),
         (b"\xff\xfe", "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
-        (b"[]", "is not as it should be: expected an object in braces, got a list; delete it, and split"),
+        (b"[]", "is invalid: expected an object in braces, got a list; delete it, and split"),
         (GOOD | {"format": "other"}, "has no valid field 'format': not one of the allowed values; delete it"),
         (GOOD | {"samples": 4}, "is a split of 4 samples, and there are 3; the data have changed"),
         (GOOD | {"train": [3]}, "is damaged: row 3 is in the split, but there are only 3 samples"),

@@ -60,6 +60,23 @@ def test_rules_are_immutable_comparable_and_can_be_pasted(rule):
         rule.class_prior = None
 
 
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        (lambda: FScore(np.int64(2), of=np.int64(1)), FScore(2, of=1)),
+        (lambda: ReviewBudget(np.int64(40), np.int32(500), of=1), ReviewBudget(40, 500, of=(1,))),
+        (lambda: ReviewBudget(40, of=np.array([1, 2])), ReviewBudget(40, of=(1, 2))),
+        (lambda: Costs(false_alarm=np.int64(2)), Costs(false_alarm=2)),
+        (lambda: Costs([[0, 1], [5, 0]], classes=np.array([0, 1])), Costs([[0, 1], [5, 0]], classes=(0, 1))),
+    ],
+)
+def test_rules_take_numbers_and_labels_of_numpy(given, same):
+    rule = given()
+    assert rule == same
+    assert repr(rule) == repr(same)
+    assert rule_from_json(json.loads(json.dumps(rule.to_json()))) == same
+
+
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_chosen_rules_come_back_from_json_and_answer_alike(rule, situation):

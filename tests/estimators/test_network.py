@@ -316,9 +316,7 @@ def test_samples_that_chose_the_epoch_rule_no_class_out():
 def test_an_impossible_share_to_abstain_at_is_refused():
     x, y, _ = overlapping(0, rows=300)
     model = quick(epochs=3).fit(x, y).calibrate(x, y)
-    with pytest.raises(
-        InvalidInputError, match=r"abstain must be the share of each class that may be missed, .* got 1.5"
-    ):
+    with pytest.raises(InvalidInputError, match=r"abstain must be the allowed error rate of each class, .* got 1.5"):
         model.predict(x, abstain=1.5)
 
 

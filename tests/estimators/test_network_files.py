@@ -166,42 +166,6 @@ def test_tensors_of_odd_types_are_one_sentence(folder, name, kind):
         UncertaintyBalancedClassifier.load(folder)
 
 
-@pytest.mark.parametrize("method", ["uncertainty_margin", "cross_entropy"])
-@pytest.mark.parametrize("parts", [(), ("prior", "scale", "bias")])
-def test_a_model_from_before_there_was_calibration_is_read(tmp_path, method, parts):
-    model = fitted(method=method, calibration="none")
-    model.save(tmp_path)
-    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
-    old = {name: tensor for name, tensor in tensors.items() if not name.startswith("calibrated/")}
-    old |= {f"calibrated/{name}": tensors[f"calibrated/{name}"] for name in parts}
-    old |= {} if parts else {"prior": tensors["calibrated/prior"].float()}
-    safetensors.torch.save_file(old, tmp_path / "model.safetensors")
-    loaded = UncertaintyBalancedClassifier.load(tmp_path)
-    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-5)
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    safetensors.torch.save_file(
-        old | {"prior": torch.ones(4), "calibrated/prior": torch.ones(4)}, tmp_path / "model.safetensors"
-    )
-    with pytest.raises(InvalidInputError, match="tensor 'prior' of finite numbers"):
-        UncertaintyBalancedClassifier.load(tmp_path)
-
-
-def test_a_prior_is_not_sought_for_every_pair_of_very_many_classes(folder):
-    """Without the check a file of 4 MB takes 160 GB."""
-    classes = 100_000
-    rewrite(folder, "classes", to=list(range(classes)))
-    rewrite(folder, "class_type", to="<i8")
-    rewrite(folder, "recipe", "classes", to=classes)
-    rewrite(folder, "recipe", "method", to="cross_entropy")
-    tensors = safetensors.torch.load_file(folder / "model.safetensors")
-    old = {name: tensor for name, tensor in tensors.items() if not name.startswith("calibrated/")}
-    features = tensors["network/head.weight"].shape[1]
-    old |= {"prior": torch.full((classes,), 1 / classes), "network/head.weight": torch.zeros(classes, features)}
-    safetensors.torch.save_file(old, folder / "model.safetensors")
-    with pytest.raises(InvalidInputError, match="the prior that its loss aims at is missing, for 100,000 classes"):
-        UncertaintyBalancedClassifier.load(folder)
-
-
 def test_weights_of_another_network_are_refused(folder):
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     del tensors["network/head.weight"]

@@ -34,7 +34,7 @@ def plain(trained: Network) -> Calibrated:
     """At a balanced mix, logits as they are."""
     shape = trained.head.class_shape
     even = torch.full(shape, 1 / shape[-1], dtype=torch.float64)
-    return Calibrated(even, even, Scaling.none(shape))
+    return Calibrated(even, even, Scaling.identity(shape))
 
 
 def uneven(*, multilabel: bool = False) -> Calibrated:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.cli.conftest import equipoise  # noqa: F401
+from tests.app.conftest import table_run  # noqa: F401
 from tests.app.runs import made
 
 
@@ -52,8 +53,3 @@ def read_only(tmp_path):
 @pytest.fixture(autouse=True)
 def _plain_pages(monkeypatch):
     made.plain_pages(monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def table_run(tmp_path_factory):
-    return made.once(made.table_run, tmp_path_factory)

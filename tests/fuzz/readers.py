@@ -35,7 +35,8 @@ from equipoise.data.splits import Split, load_split, save_split
 from equipoise.data.tables.read_table import iterate_table, read_table
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.estimators.pickle_free.member_files import MemberRecord, load_member, save_member
-from equipoise.paper.faces.pair_files import read_bin_pairs, read_lfw_pairs, read_pair_list, read_ytf_pairs
+from equipoise.paper.faces.bin_pairs import read_bin_pairs
+from equipoise.paper.faces.pair_files import read_lfw_pairs, read_pair_list, read_ytf_pairs
 from equipoise.paper.sets.celeba import read_attributes, read_partition
 from equipoise.paper.sets.cifar10 import read_binary_batch
 from equipoise.paper.sets.mnist import read_idx

@@ -183,7 +183,7 @@ def test_the_shifted_cosine_passes_gradcheck():
         (lambda: psi(torch.zeros(2), 0.5), "margin must be at least 1"),
         (lambda: psi(torch.zeros(2), torch.tensor([2.0, float("nan")])), "margin must be at least 1"),
         (lambda: psi(torch.zeros(2), float("inf")), "finite"),
-        (lambda: psi(torch.zeros(2, dtype=torch.int64), 2.0), "floating-point"),
+        (lambda: psi(torch.zeros(2, dtype=torch.int64), 2.0), "floating point"),
         (lambda: psi(torch.zeros(2, 3), torch.ones(4)), "does not broadcast"),
         (lambda: psi([0.0, 0.5], 2.0), r"cosine must be a torch tensor, got list; wrap it in torch.as_tensor"),
         (lambda: psi(None, 2.0), "cosine must be a torch tensor, got NoneType"),

@@ -155,7 +155,7 @@ def test_names_in_a_zip_that_are_empty_or_no_text_are_refused(tmp_path, cache):
         unpack(nameless)
     broken = zipped(tmp_path / "b.zip", FILES)
     broken.write_bytes(broken.read_bytes().replace("é".encode(), b"\xff\xff"))
-    with pytest.raises(InvalidInputError, match=r"b\.zip' is damaged \('utf-8' codec .+\); fetch it again\."):
+    with pytest.raises(InvalidInputError, match=r"b\.zip' is damaged \(not UTF-8 text\); fetch it again\."):
         unpack(broken)
     assert left_behind(cache) == []
 
@@ -197,7 +197,7 @@ def test_what_is_no_archive_or_not_there_is_refused(tmp_path):
     assert not is_archive("photos.gz")
     with pytest.raises(InvalidInputError, match=r"an archive must end in one of \.tar, .* got 'x\.rar'"):
         unpack(tmp_path / "x.rar")
-    with pytest.raises(InvalidInputError, match="cannot be read: No such file or directory"):
+    with pytest.raises(InvalidInputError, match=r"cannot be read \(No such file or directory"):
         unpack(tmp_path / "x.tar")
 
 

@@ -23,7 +23,7 @@ KNOWN = st.fixed_dictionaries({"options": st.just({})}, optional=dict.fromkeys(R
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ([], "is not as it should be: expected an object in braces, got a list"),
+        ([], "is invalid: expected an object in braces, got a list"),
         ({}, "has no valid field 'options': it is missing"),
         ({"options": []}, "has no valid field 'options': expected an object in braces, got a list"),
         ({"options": {}, "classes": ["a", 7]}, r"has no valid field 'classes[1]': expected text, got a whole number"),

@@ -217,7 +217,7 @@ def test_what_is_out_of_order_is_refused(samples):
     ("loader", "message"),
     [
         (iter([(torch.zeros(2, 8), torch.tensor([0, 1]))]), "can be read only once"),
-        ([], "the loader gave no samples to measure"),
+        ([], "the loader yielded no samples to measure"),
         ([torch.zeros(2, 8)], r"a batch must be \(x, y\), \(x, y, weight\) or a dict with 'labels', got Tensor"),
         ([(torch.zeros(2, 8),)], "got 1 parts"),
         ([{"input_ids": torch.zeros(2, 8)}], "a batch that is a dict must have 'labels', got input_ids"),

@@ -174,6 +174,25 @@ def test_the_estimator_mixes_reproducibly_and_learns(several):
     assert (first.predict(x) == y).mean() > 0.8
 
 
+@pytest.mark.parametrize("placement", ["all", "target"])
+@pytest.mark.parametrize("members", [1, 2])
+def test_mixed_attributes_weigh_both_labels_and_their_classes(placement, members):
+    class_weight = torch.tensor([[1.0, 3.0], [0.5, 2.0]])
+    head = UncertaintyMarginLoss(
+        4, 2, multilabel=True, sample_level="mixing", placement=placement, members=members, class_weight=class_weight
+    )
+    head.margins, head.strength = torch.tensor([[1.0, 2.0], [3.0, 1.0]]), torch.tensor(0.5)
+    features, share = torch.randn(5, 4), torch.linspace(0, 1, 5)
+    labels = torch.randint(2, (2, 5, 2), generator=torch.Generator().manual_seed(0))
+    expected = 0.0
+    for target, weight in zip(labels, (share, 1 - share), strict=True):
+        losses = head.sample_losses(features, target)
+        for row, attribute in np.ndindex(5, 2):
+            own = class_weight[attribute, target[row, attribute]]
+            expected += weight[row] * own * losses[row, attribute] / 5
+    torch.testing.assert_close(head.mixed_loss(features, tuple(labels), (share, 1 - share)), expected)
+
+
 def test_margins_of_the_target_alone_follow_each_of_the_two_labels():
     head = UncertaintyMarginLoss(4, 3, sample_level="mixing", placement="target", margin=2.0, strength=0.5)
     features, own, partner = torch.randn(5, 4), torch.tensor([0, 1, 2, 0, 1]), torch.tensor([1, 1, 0, 2, 2])

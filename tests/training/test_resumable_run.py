@@ -243,18 +243,6 @@ def other_labels(data: ArrayData) -> ArrayData:
     return ArrayData(data.x[data.rows], data.y.roll(1))
 
 
-def test_a_run_of_an_earlier_version_goes_on_unless_an_option_that_is_gone_was_set(tmp_path):
-    found = run(tmp_path, epochs=3)
-    record = json.loads((tmp_path / "run.json").read_text())
-    record["training"]["head"]["gradient"] = "exact"
-    (tmp_path / "run.json").write_text(json.dumps(record))
-    assert run(tmp_path, epochs=3) == found
-    record["training"]["head"]["gradient"] = "detached"
-    (tmp_path / "run.json").write_text(json.dumps(record))
-    with pytest.raises(InvalidStateError, match=r"head\.gradient was 'detached' and is now None"):
-        run(tmp_path, epochs=3)
-
-
 @pytest.fixture(scope="module")
 def three_epochs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("three")
@@ -303,7 +291,7 @@ def test_another_loss_of_the_same_shape_does_not_resume_the_first(tmp_path):
     [
         ("{", "cannot be read"),
         ("[" * 10**5, "cannot be read"),
-        ("[]", "is not as it should be: expected an object in braces, got a list"),
+        ("[]", "is invalid: expected an object in braces, got a list"),
         (json.dumps({IDENTITY: 3}), "does not identify its run"),
     ],
 )

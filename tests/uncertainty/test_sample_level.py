@@ -427,7 +427,7 @@ def test_bad_input_of_the_sampled_moments_is_named(logits, target, message):
 
 
 def test_an_integer_mean_is_refused():
-    with pytest.raises(InvalidInputError, match=r"floating-point tensor, got torch\.int64"):
+    with pytest.raises(InvalidInputError, match=r"floating point, got torch\.int64"):
         misclassification_probability(torch.tensor([1]), torch.tensor([1.0]))
 
 

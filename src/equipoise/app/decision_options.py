@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.options import flag_of, option
 
 if TYPE_CHECKING:
@@ -77,12 +77,15 @@ def read_decision(given: Mapping[str, Any]) -> "DecisionRule | None":
     prior = given.get("prior")
     if not asked and prior is None:
         return None
-    more = {"class_prior": None if prior is None else pairs(prior, "--prior")}
-    if asked:
-        return RULES[asked[0]](given[asked[0]], more)
-    from equipoise.decisions import Natural  # imports numpy and scipy
+    from equipoise import decisions  # numpy and scipy
 
-    return Natural(**more)
+    rule, arguments = "Natural", dict[str, Any]()
+    if asked:
+        rule, read = RULES[asked[0]]
+        arguments = read(given[asked[0]])
+    class_prior = None if prior is None else pairs(prior, "--prior")
+    found: DecisionRule = getattr(decisions, rule)(**arguments, class_prior=class_prior)
+    return found
 
 
 def read_prior(text: str, classes: Sequence[str], calibrated: "Calibrated") -> "NDArray[np.float64]":
@@ -145,12 +148,10 @@ def _entries(text: str) -> list[str]:
     return found[:-1] if found[-1] == "" else found
 
 
-def _costs(text: str, more: dict[str, Any]) -> "DecisionRule":
-    from equipoise.decisions import Costs
-
+def _costs(text: str) -> dict[str, Any]:
     if text.lower().endswith(".csv"):
         classes, matrix = _matrix(Path(text).expanduser())
-        return Costs(matrix, classes=classes, **more)
+        return {"matrix": matrix, "classes": classes}
     found: dict[str, dict[str, float]] = {"miss": {}, "alarm": {}}
     for name, cost in pairs(text, "--cost").items():
         kind, _, label = name.partition(":")
@@ -160,18 +161,15 @@ def _costs(text: str, more: dict[str, Any]) -> "DecisionRule":
                 f"{text!r}."
             )
         found[kind][label] = cost
-    return Costs(miss=found["miss"] or None, false_alarm=found["alarm"] or None, **more)
+    return {"miss": found["miss"] or None, "false_alarm": found["alarm"] or None}
 
 
 def _matrix(path: Path) -> tuple[tuple[str, ...], list[list[float]]]:
     """Read a cost matrix: predicted classes in the first line, true classes in the first column."""
     from equipoise.storage.files import read_plain
 
-    try:
+    with readable(f"the costs in {path}", "check the path"):
         text = read_plain(path, most_bytes=LARGEST_MATRIX).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InvalidInputError(f"the costs in {path} cannot be read ({reason}); check the path.") from error
     lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(line)]
     names = lines[0][1:] if lines else []
     rows = {line[0]: [_number(cell) for cell in line[1:]] for line in lines[1:]}
@@ -191,41 +189,21 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _recall(text: str, more: dict[str, Any]) -> "DecisionRule":
-    from equipoise.decisions import RecallAtLeast
-
-    return RecallAtLeast(pairs(text, "--recall"), **more)
-
-
-def _precision(text: str, more: dict[str, Any]) -> "DecisionRule":
-    from equipoise.decisions import PrecisionAtLeast
-
-    return PrecisionAtLeast(pairs(text, "--precision"), **more)
-
-
-def _review(text: str, more: dict[str, Any]) -> "DecisionRule":
-    from equipoise.decisions import ReviewBudget
-
+def _review(text: str) -> dict[str, Any]:
     cases, _, per = text.partition("/")
-    numbers = _number(cases), _number(per)
-    if numbers[0] is None or numbers[1] is None:
+    found = {"cases": _number(cases), "per": _number(per)}
+    if None in found.values():
         raise InvalidInputError(f"--review must be a number of cases out of a total, such as 40/1000, got {text!r}.")
-    return ReviewBudget(numbers[0], numbers[1], **more)
+    return found
 
 
-def _f_score(beta: float, more: dict[str, Any]) -> "DecisionRule":
-    from equipoise.decisions import FScore
-
-    return FScore(beta, **more)
-
-
-RULES: dict[str, Callable[[Any, dict[str, Any]], "DecisionRule"]] = {
-    "cost": _costs,
-    "recall": _recall,
-    "precision_floor": _precision,
-    "review": _review,
-    "f_score": _f_score,
+RULES: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    "cost": ("Costs", _costs),
+    "recall": ("RecallAtLeast", lambda text: {"floors": pairs(text, "--recall")}),
+    "precision_floor": ("PrecisionAtLeast", lambda text: {"floors": pairs(text, "--precision")}),
+    "review": ("ReviewBudget", _review),
+    "f_score": ("FScore", lambda beta: {"beta": beta}),
 }
-"""Option -> the rule of its value, and of further arguments that all rules take."""
+"""Option -> its rule in ``equipoise.decisions``, and the rule's arguments from the option's value."""
 DECISION_FLAGS = {each.name: flag_of(each) for each in fields(DecisionOptions)}
 """Option -> its flag."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.storage.files import DiskFullError, raise_if_full, remove_abandoned, write_atomically, written_beside
 from equipoise.wording import is_numeric_text
 
@@ -122,7 +122,7 @@ def refusing(out: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise_if_full(error, out, 0)
-        raise InvalidInputError(f"{out} cannot be written ({error.strerror or error}); choose another file.") from error
+        raise InvalidInputError(f"{out} cannot be written ({reason(error)}); choose another file.") from error
 
 
 def write_file(out: Path, content: bytes) -> None:

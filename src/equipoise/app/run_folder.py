@@ -20,8 +20,6 @@ from equipoise.storage.run_files import FINISHED, MEMBERS, RECORD, REPORT
 from equipoise.storage.versions import versions
 
 REMEDY = "train again"
-EARLIER = {"model": "network"}
-"""Options missing in the records of earlier versions, with the values those runs were trained with."""
 LARGEST_RECORD, LARGEST_FILE = 2**26, 2**28
 """Largest size of ``run.json`` and of any other JSON, so that an untrusted file cannot fill the memory."""
 
@@ -171,11 +169,11 @@ def check_folder(folder: Path, options: dict[str, Any], *, resume: bool) -> RunR
     if not resume:
         raise InvalidInputError(f"{folder} holds an unfinished run; pass --resume to continue, or another --out.")
     known = read_run_record(folder)
-    before = EARLIER | known.options
     for name, value in options.items():
-        if before.get(name) != value:
+        before = known.options.get(name)
+        if before != value:
             raise InvalidStateError(
-                f"{folder} was started with {name} = {before.get(name)!r}, and now it is {value!r}; use the same "
+                f"{folder} was started with {name} = {before!r}, and now it is {value!r}; use the same "
                 "value, or choose another folder with --out."
             )
     return known

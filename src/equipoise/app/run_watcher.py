@@ -14,14 +14,13 @@ class RunWatcher:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def note(self, sentence: str) -> None:
-        """Receive a sentence about the data or about a choice."""
-        self.notes.append(sentence)
+    def note(self, *sentences: str) -> None:
+        """Receive sentences about the data or about a choice."""
+        self.notes += sentences
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:  # noqa: ARG002
         """Receive the classes and the numbers of training and test samples, before training starts."""
-        for sentence in classes.notes:
-            self.note(sentence)
+        self.note(*classes.notes)
 
     def columns(self, profiles: "Sequence[ColumnProfile]") -> None:
         """Receive the profile of a table's columns, before training starts."""

@@ -14,7 +14,7 @@ from equipoise.app.output_files import one_line
 from equipoise.app.run_folder import LARGEST_FILE, REMEDY, Gallery, RunRecord, read_run_record
 from equipoise.app.stored_arrays import Floats, HeldOut, read_held_out
 from equipoise.data.summary import Group, class_groups
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.storage.files import foreign_files, read_plain
 from equipoise.storage.records import AtLeastOne, Counts, MaybeNumbers, Name, as_record, read_json
 from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, HELD_OUT, METRICS_LOG, RECORD, SCORES
@@ -208,10 +208,8 @@ def _read_scores(path: Path, size: int | None = None) -> dict[str, Any]:
 def _read_epochs(path: Path) -> list[dict[str, Any]]:
     """Read one record per epoch; truncated lines are skipped, but at least one must be whole."""
     found = []
-    try:
+    with readable(path, REMEDY):
         content = read_plain(path, most_bytes=LARGEST_FILE) if path.is_file() else b""
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
     lines = content.decode(errors="replace").splitlines()
     for line in lines:
         try:

@@ -43,12 +43,12 @@ class Calibrated:
         """
         prior = counts.double().cpu() / counts.double().cpu().sum(-1, keepdim=True)
         aimed = loss.aimed_prior(prior.clamp_min(SMALLEST_SHARE)).clamp_min(SMALLEST_SHARE)
-        return cls(prior, aimed, scaling or Scaling.none(tuple(prior.shape)))
+        return cls(prior, aimed, scaling or Scaling.identity(tuple(prior.shape)))
 
     @classmethod
     def of_plain_softmax(cls, prior: Tensor) -> "Calibrated":
         """Build a calibration for logits at the training samples' class prior, like those of the softmax stage."""
-        return cls(prior, prior.clamp_min(SMALLEST_SHARE), Scaling.none(tuple(prior.shape)))
+        return cls(prior, prior.clamp_min(SMALLEST_SHARE), Scaling.identity(tuple(prior.shape)))
 
     def fit_on(
         self, logits: Tensor, target: Tensor, *, sample_weight: Tensor | None = None, unseen: bool = True
@@ -56,6 +56,8 @@ class Calibrated:
         """Return a calibration fitted on held-out samples, whatever their class prior.
 
         Args:
+            logits: (rows, classes), or (rows, attributes, 2).
+            target: class indices, (rows,), or 0 and 1, (rows, attributes).
             sample_weight: number of samples that a row counts as in the scaling, (rows,); sets ignore it.
             unseen: whether the model was chosen without these samples, which sets require.
         """
@@ -76,6 +78,7 @@ class Calibrated:
         """Return logits of the same shape whose softmax gives the probabilities that decide the class.
 
         Args:
+            logits: (rows, classes), or (rows, attributes, 2).
             target_prior: the class prior where the model is used; None takes the prior that the loss aims at, which is
                 balanced for the default method.
         """
@@ -108,24 +111,27 @@ class Calibrated:
         level: float,
         target_prior: ArrayLike | None = None,
         *,
-        named: NDArray[np.int64] | None = None,
+        predicted: NDArray[np.int64] | None = None,
     ) -> NDArray[np.bool_]:
         """Return which classes cannot be ruled out, shaped like the logits.
 
         Each sample's set contains its own class with at least the probability ``level``, whatever the class, and always
-        the class decided on. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
+        the predicted class. Needs samples that no epoch has seen; see :class:`ClassThresholds`.
 
         Args:
+            logits: (rows, classes), or (rows, attributes, 2).
+            level: coverage of each class, above 0 and below 1.
             target_prior: class prior of the decision, as in :meth:`decided`.
-            named: predicted classes, if another rule decides: indices, (rows,), or 0 and 1, (rows, attributes).
+            predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes), if another rule decides; None
+                takes those of :meth:`decided`.
         """
         if self.thresholds is None:
             raise InvalidInputError(
                 "prediction sets need samples that no epoch has seen; fit with calibration='validation', "
                 "or call calibrate(X, y) with labelled samples that were not trained on."
             )
-        named = self.decided(logits, target_prior).numpy() if named is None else named
-        return self.thresholds.sets(self._unscaled(logits), level, named=named)
+        predicted = self.decided(logits, target_prior).numpy() if predicted is None else predicted
+        return self.thresholds.sets(self._unscaled(logits), level, predicted=predicted)
 
     def _unscaled(self, logits: Tensor) -> NDArray[np.float64]:
         """Return probabilities at a balanced prior without the scaling, which was fitted on the thresholds' samples."""

@@ -1,5 +1,7 @@
 """Class priors: moving probabilities to another prior, and estimating the prior of unlabelled samples."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidInputError
 
-LONGEST_SAID = 200
+LONGEST_QUOTED = 200
 """Number of characters of an invalid class prior that an error quotes."""
 
 
@@ -104,9 +106,9 @@ def class_shares(prior: ArrayLike, shape: tuple[int, ...], *, name: str = "targe
         total = shares.sum(-1, keepdims=True)
     if not fits or not bool(((total > 0) & np.isfinite(total)).all()):
         text = str(np.asarray(prior).tolist())
-        said = text if len(text) <= LONGEST_SAID else f"{text[:LONGEST_SAID]}…"
+        quoted = text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}…"
         raise InvalidInputError(
-            f"{name} must hold one share per class, {shape}, none negative, with a finite sum above 0; got {said}."
+            f"{name} must hold one share per class, {shape}, none negative, with a finite sum above 0; got {quoted}."
         )
     return np.asarray(shares / total)
 

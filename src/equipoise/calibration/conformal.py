@@ -1,5 +1,7 @@
 """Prediction sets with guaranteed coverage in every class (class-conditional conformal prediction)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +51,7 @@ class ClassThresholds:
     counts: NDArray[np.int64]
 
     @classmethod
-    def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> "ClassThresholds":
+    def fit(cls, probabilities: ArrayLike, labels: ArrayLike) -> ClassThresholds:
         """Fit the thresholds on samples that training has not seen.
 
         Args:
@@ -100,7 +102,7 @@ class ClassThresholds:
         infinite = np.isinf(self.thresholds(level))
         return np.asarray(infinite.any(-1) if infinite.ndim == 2 else infinite)
 
-    def sets(self, probabilities: ArrayLike, level: float, *, named: ArrayLike | None = None) -> NDArray[np.bool_]:
+    def sets(self, probabilities: ArrayLike, level: float, *, predicted: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Return which classes are in each sample's set, (rows, classes) or (rows, attributes, 2).
 
         A set always contains the predicted class, so it is never empty. By the thresholds alone it could be, most often
@@ -110,16 +112,16 @@ class ClassThresholds:
         Args:
             probabilities: as for :meth:`fit`, at the same class prior.
             level: coverage of each class: the share of its samples whose set should contain it; below 1.
-            named: the predicted class of each sample, an index, (rows,), or 0 and 1, (rows, attributes); None takes the
-                most probable one.
+            predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes); None takes the most probable
+                class.
         """
         given = _given(probabilities, self.counts.ndim == 2)
         if given.shape[1:] != self.counts.shape:
             raise InvalidInputError(
-                f"probabilities must be of the {self.counts.shape} classes calibrated, got {given.shape[1:]}."
+                f"probabilities must be of the {self.counts.shape} calibrated classes, got {given.shape[1:]}."
             )
         found = np.asarray(_scores(given) <= self.thresholds(level))
-        places = given.argmax(-1) if named is None else np.asarray(named)
+        places = given.argmax(-1) if predicted is None else np.asarray(predicted)
         np.put_along_axis(found, places[..., None], True, -1)
         return found
 
@@ -128,7 +130,7 @@ class ClassThresholds:
         return {"conformal_scores": self.scores, "conformal_counts": self.counts}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "ClassThresholds":
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> ClassThresholds:
         """Restore thresholds from :meth:`arrays`, which may come from an untrusted file."""
         scores, counts = (np.asarray(arrays.get(f"conformal_{name}", ())) for name in ("scores", "counts"))
         fits = scores.ndim in (2, 3) and scores.shape[:-1] == counts.shape and min(scores.shape) > 0

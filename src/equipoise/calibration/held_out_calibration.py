@@ -86,12 +86,13 @@ def calibrate_held_out(
     """Calibrate on samples that no epoch has seen.
 
     Args:
+        calibrated: the calibration after training, whose scaling is replaced.
         logits: (samples, classes) or (samples, attributes, 2).
         labels: (samples,) or (samples, attributes).
         groups: samples of one group stay in one fold.
         seed: of the folds.
     """
-    target, none = torch.from_numpy(labels), Scaling.none(tuple(calibrated.prior.shape))
+    target, none = torch.from_numpy(labels), Scaling.identity(tuple(calibrated.prior.shape))
     folds = _folds(labels, groups, FOLDS_OF_MANY if len(labels) >= MANY else FOLDS, seed)
     enough = len(labels) >= FEWEST_SAMPLES and len(folds) > 0
     parts: list[tuple[NDArray[np.intp], Calibrated]] = [(np.arange(len(labels)), calibrated)]
@@ -126,7 +127,7 @@ def score_held_out(
         logits, labels: as in :func:`calibrate_held_out`.
         samples: number of samples it was calibrated on.
     """
-    none = replace(calibrated, scaling=Scaling.none(tuple(calibrated.prior.shape)))
+    none = replace(calibrated, scaling=Scaling.identity(tuple(calibrated.prior.shape)))
     target = torch.from_numpy(labels)
     return HeldOutCalibration(
         model=calibrated,

@@ -46,9 +46,10 @@ def calibration(
     *,
     weight: NDArray[np.float64] | None = None,
 ) -> Calibration:
-    """Measure the calibration of probabilities (samples, classes), or of 0/1 labels of a 1, (samples, attributes).
+    """Measure the calibration of probabilities.
 
     Args:
+        probabilities: (samples, classes); with attributes, those of a 1, (samples, attributes).
         true, predicted: class indices, (samples,), or 0 and 1, (samples, attributes).
         size: number of classes or attributes.
         weight: weight of each prediction, shaped like ``true``; None weighs all equally.
@@ -95,11 +96,12 @@ def calibration_at_prior(
     old: ArrayLike,
     new: ArrayLike,
 ) -> Calibration:
-    """Measure calibration at another class prior; arguments as in :func:`calibration`.
+    """Measure calibration at another class prior.
 
     Samples are weighted so that their classes are as common as in ``new``; classes without samples are left out.
 
     Args:
+        probabilities, true, predicted: as in :func:`calibration`.
         old: the class prior of the probabilities, (classes,) or (attributes, 2).
         new: the prior to measure at, of the same shape.
     """

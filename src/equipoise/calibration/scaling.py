@@ -52,13 +52,14 @@ class Scaling:
         """Return logits, (batch, classes) or (batch, attributes, 2), whose softmax gives the probabilities.
 
         Args:
+            logits: z, of the same shape.
             odds: π/a, the ratio of the wanted class prior to the one that the logits aim at; of any scale.
         """
         shift = odds.to(logits.dtype).log()  # a class of prior 0 is ruled out
         return logits * self.scale.to(logits.dtype) + self.bias.to(logits.dtype) + shift
 
     @classmethod
-    def none(cls, shape: tuple[int, ...]) -> "Scaling":
+    def identity(cls, shape: tuple[int, ...]) -> "Scaling":
         """Return a scaling that leaves logits unchanged."""
         return cls(torch.ones(shape, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64))
 
@@ -117,7 +118,7 @@ def fit_scaling(
         logits, target = logits[some], target[some]
         sample_weight = None if sample_weight is None else sample_weight[some]
     if len(logits) < FEWEST_SAMPLES and method is None:
-        return Scaling.none(tuple(logits.shape[1:]))
+        return Scaling.identity(tuple(logits.shape[1:]))
     samples = HeldOutLogits(
         logits.detach().double().cpu().numpy(),
         target.cpu().numpy(),
@@ -226,7 +227,7 @@ class ScalingMethod(NamedTuple):
 
 
 SCALINGS: dict[str, ScalingMethod] = {
-    "none": ScalingMethod(lambda samples: Scaling.none(samples.logits.shape[1:])),
+    "none": ScalingMethod(lambda samples: Scaling.identity(samples.logits.shape[1:])),
     "temperature": ScalingMethod(_fit),
     "offsets": ScalingMethod(partial(_fit, offsets=True), SAMPLES_PER_CLASS),
     "vector": ScalingMethod(partial(_fit, offsets=True, scales=True), SAMPLES_PER_CLASS, MANY_CLASSES),

@@ -23,9 +23,16 @@ def relabelled(frame: Any, names: list[str]) -> Any:
 def as_table(frame: Any) -> Any:
     """Return a data frame with unique text column names; an array's columns are numbered."""
     if not is_frame(frame):
+        if hasattr(frame, "tocsr"):
+            raise InvalidInputError("a table must be dense, got a sparse matrix; pass X.toarray().")
         values = np.asarray(frame)
         if values.ndim != 2:
-            raise InvalidInputError(f"a table must have rows and columns, got an array of shape {values.shape}.")
+            raise InvalidInputError(
+                f"a table must have rows and columns, got an array of shape {values.shape}. Reshape your data: "
+                "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row."
+            )
+        if values.dtype.kind == "c":
+            raise InvalidInputError("Complex data not supported: a table must hold real numbers; pass its .real part.")
         frame = pd.DataFrame(values, columns=[f"column {number}" for number in range(1, values.shape[1] + 1)])
     elif not isinstance(frame, pd.DataFrame):
         frame = frame.to_pandas()
@@ -37,6 +44,17 @@ def as_table(frame: Any) -> Any:
 def is_frame(table: Any) -> bool:
     """Return whether a table is a data frame (pandas, polars, Arrow or others) with named columns."""
     return isinstance(table, pd.DataFrame) or hasattr(table, "to_pandas")
+
+
+def has_feature_names(table: Any) -> bool:
+    """Return whether scikit-learn takes a table's column names as ``feature_names_in_``: those of a frame, all text.
+
+    >>> has_feature_names(pd.DataFrame({"age": [3]})), has_feature_names(pd.DataFrame([[3]])), has_feature_names([[3]])
+    (True, False, False)
+    """
+    if isinstance(table, pd.DataFrame):
+        return all(isinstance(name, str) for name in table.columns)
+    return is_frame(table)
 
 
 def needs_encoding(table: Any) -> bool:

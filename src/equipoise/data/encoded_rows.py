@@ -1,15 +1,15 @@
-"""The matrix of an encoded table, which remembers the columns that a text's own model predicts the classes in."""
+"""The matrix of an encoded table, which also records which of its columns are log-odds of the classes."""
 
 from typing import Any
 
 import numpy as np
 
 LogOddsColumns = tuple[tuple[int, ...], ...]
-"""For each encoding of a text, its columns of log-odds: one per class in sorted order, or of two classes the second."""
+"""For each encoding of a text, its columns of log-odds: one per sorted class; with two classes, only the second's."""
 
 
 class EncodedRows(np.ndarray[Any, Any]):
-    """An array (rows, outputs) with the attribute ``log_odds``; rows taken from it keep that.
+    """An array (rows, outputs) with the attribute ``log_odds``, which slices and selections of its rows keep.
 
     >>> rows = np.zeros((4, 3)).view(EncodedRows)
     >>> rows.log_odds = ((2,),)
@@ -24,11 +24,11 @@ class EncodedRows(np.ndarray[Any, Any]):
 
 
 def log_odds_columns(rows: Any) -> LogOddsColumns:
-    """Return the columns of log-odds; none for rows that no encoder made."""
+    """Return the columns of log-odds; none for rows that do not come from an encoder."""
     found: LogOddsColumns = getattr(rows, "log_odds", ())
     return found
 
 
 def plain_rows(rows: Any) -> Any:
-    """Return an encoded table as a plain array, which models may keep; other rows as they are."""
+    """Return an encoded table as a plain array, which models may keep; other rows unchanged."""
     return np.asarray(rows) if isinstance(rows, EncodedRows) else rows

@@ -1,4 +1,6 @@
-"""From the columns of a table to a matrix of numbers, and back into a file as plain JSON."""
+"""``TableEncoder``: the columns of a table as a matrix of numbers, stored as plain JSON."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Mapping
@@ -17,7 +19,7 @@ from equipoise.data.columns.encoding import Column, Compact, EncodingTools, Lear
 from equipoise.data.columns.parsing import Read
 from equipoise.data.columns.pictures import PictureColumn, PictureReader
 from equipoise.data.columns.texts import LOOKED_AT, is_packed, is_text
-from equipoise.data.data_frames import as_table, is_frame
+from equipoise.data.data_frames import as_table, has_feature_names, is_frame
 from equipoise.data.encoded_rows import EncodedRows, LogOddsColumns
 from equipoise.data.labels import label_array
 from equipoise.data.samples import Progress
@@ -37,7 +39,7 @@ class _StoredEncoder(msgspec.Struct):
 
 
 class Encoded(NamedTuple):
-    """A table as numbers (rows, outputs), and for each column the rows with a word among its numbers or dates."""
+    """An encoded table, (rows, outputs), and for each column a mask of the rows whose value could not be read."""
 
     values: NDArray[np.floating[Any]]
     unread: dict[str, NDArray[np.bool_]]
@@ -50,43 +52,47 @@ class UnfittedEncoderError(InvalidStateError, NotFittedError):  # type: ignore[m
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a table as numbers, as learnt from a training table.
 
-    Each column is a number, a date, a category or free text; identifiers and constants are left out. ``guesses_`` gives
-    each column's kind and the reason, and ``kinds`` overrules it.
+    Each column holds numbers, dates, categories, free text or image paths; identifiers and constants are left out.
+    The kind of a column is guessed from its values unless ``kinds`` sets it.
 
     Numbers may be booleans, or text such as ``1,234.50``, ``1.234,50 €``, ``(132.10)``, ``8%`` or ``1.5k``. A missing
     or infinite one becomes the median of the training column, with a further 0/1 column that marks it where at least
-    1 % are missing. A word among numbers or dates (1 % of them at most) counts as missing; :meth:`encode` also says
-    where a table has one. Up to three words that recur among numbers, such as ``refused``, have a 0/1 column each.
-    Dates become days since 1970, whether the year or, where it is clear which, the day or the month comes first.
+    1 % are missing. A word among numbers or dates (1 % of them at most) counts as missing; :meth:`encode` also
+    returns where. Up to three words that recur among numbers, such as ``refused``, have a 0/1 column each.
+    Dates become days since 1970; the year comes first, or the day or month if it is clear which.
     A category has one 0/1 column per value, one for all rare values (beyond the 50 most frequent, or seen once) and one
     for missing values. A value never seen in training counts as rare; where training had none, it has 0 in all columns.
-    Free text becomes up to 50 columns by its words and parts of words, and with labels one more for each class, see
-    :meth:`fit_transform`; with a sentence encoder as many again by its embeddings, which are cached on disk.
-    ``notes`` are sentences on what was filled in, left out or merged.
+    Free text becomes up to 50 columns from its word and character n-grams and, with labels, one of log-odds per class;
+    a sentence encoder adds as many from its embeddings, which are cached on disk.
 
     Args:
-        kinds: kinds of columns, instead of the guessed ones: ``"number"``, ``"date"``,
+        kinds: kind by column name, for columns whose kind is not to be guessed: ``"number"``, ``"date"``,
             ``"category"``, ``"text"``, ``"image"``, ``"identifier"`` or ``"constant"``.
-        text_encoder: of free text, beside n-grams: a name or a folder that sentence-transformers takes, or ``"none"``
-            for n-grams alone; None is all-MiniLM-L6-v2 where the extra ``text`` is installed and the table has up to
-            20,000 rows.
-        pictures: reads the pictures that a column of image paths names, such as
+        text_encoder: sentence encoder for free text, used beside n-grams: a name or folder for sentence-transformers,
+            or ``"none"`` for n-grams only. None is all-MiniLM-L6-v2 if the extra ``text`` is installed and the table
+            has up to 20,000 rows.
+        pictures: reader of the images that a column of paths names, such as
             :class:`equipoise.models.picture_features.PictureFeatures`; None leaves such columns out. Relative paths
-            begin at the table's folder where a file was read, else at the working directory.
+            start at the folder of the table's file if it was read from one, otherwise at the working directory.
+
+    Attributes:
+        guesses_: the kind of each column and the reason for it.
+        notes_: sentences on what was filled in, left out or merged.
+        n_features_in_, feature_names_in_: columns of the training table; the names only if it was a data frame.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [31, None, 54, 40], "town": ["Oslo", "Rome", "Oslo", "Rome"]})
     >>> encoder = TableEncoder().fit(table)
     >>> encoder.column_names_
     ['age', 'age=(missing)', 'town=Oslo', 'town=Rome']
-    >>> encoder.transform(table)[1].tolist(), encoder.notes
+    >>> encoder.transform(table)[1].tolist(), encoder.notes_
     ([40.0, 1.0, 0.0, 1.0], ['age: 1 missing value filled with the median 40.'])
     >>> TableEncoder(kinds={"town": "identifier"}).fit(table).column_names_
     ['age', 'age=(missing)']
     """
 
     progress: Progress | None = None
-    """Called with what is done and what there is to do as :meth:`fit` embeds sentences."""
+    """Callback (done, total) while :meth:`fit` embeds sentences."""
 
     def __init__(
         self,
@@ -96,19 +102,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         pictures: PictureReader | None = None,
     ) -> None:
         self.kinds, self.text_encoder, self.pictures = kinds, text_encoder, pictures
-        self.notes: list[str] = []
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> "TableEncoder":
-        """Learn from ``X``, a data frame or an array (rows, columns) of numbers.
+    def fit(self, X: Any, y: ArrayLike | None = None) -> TableEncoder:
+        """Learn the kind and the encoding of each column.
 
         Args:
-            y: labels (rows,), or a 0/1 matrix (rows, attributes): free text then has a column of log-odds for each
-                class as well. Other columns do not use it.
+            X: a data frame, or an array of numbers (rows, columns).
+            y: labels (rows,), or a 0/1 matrix (rows, attributes); with them, free text also gets a column of log-odds
+                for each class. Other columns do not use them.
         """
         return self._fit(X, y, {})
 
-    def _fit(self, X: Any, y: ArrayLike | None, read: dict[str, Read]) -> "TableEncoder":
-        """Learn from ``X``, and keep in ``read`` the numbers and dates of texts that are too many to be read twice."""
+    def _fit(self, X: Any, y: ArrayLike | None, read: dict[str, Read]) -> TableEncoder:
+        """Fit to ``X``, and store in ``read`` the parsed values of columns that are too long to be parsed twice."""
         table = as_table(X)
         if len(table) == 0:
             raise InvalidInputError("the table must have rows to learn from, got none; give the training rows.")
@@ -131,24 +137,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(
                 f"no column is left to learn from: {' '.join(notes) or 'the table has none.'} Check the table."
             )
-        self.columns_, self.guesses_, self.notes = kept, guesses, notes
+        self.columns_, self.guesses_, self.notes_ = kept, guesses, notes
+        self.n_features_in_ = len(table.columns)
+        self.__dict__.pop("feature_names_in_", None)  # those of an earlier fit
+        if has_feature_names(X):
+            self.feature_names_in_ = np.array(table.columns, dtype=object)
         return self
 
     def transform(self, X: Any) -> NDArray[np.floating[Any]]:
-        """Return the matrix (rows, outputs) of ``X`` in ``dtype``; columns may come in any order, also with others."""
+        """Encode ``X`` as a matrix (rows, outputs); columns may be in any order, and unknown ones are ignored."""
         return np.asarray(self.encode(X).values)
 
     def fit_transform(
         self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> NDArray[np.floating[Any]]:
-        """Learn from ``X`` and return its matrix, on which a model can be fitted.
+        """Fit to ``X`` and return its matrix, (rows, outputs), to fit a model on.
 
-        It is what :meth:`transform` gives, but for the log-odds of free text: those of a row come from models that have
-        not seen it, nor another row of its group. A model fitted on the others would trust them too much.
+        It equals that of :meth:`transform`, except that the log-odds of free text are cross-fitted: a model fitted on
+        in-sample log-odds would rely on them too much.
 
         Args:
-            y: as for :meth:`fit`.
-            groups: of the rows, (rows,).
+            X: as for :meth:`fit`, (rows, columns).
+            y: as for :meth:`fit`, (rows,) or (rows, attributes).
+            groups: group of each row, (rows,); log-odds of a row come from models fitted without its group.
         """
         read: dict[str, Read] = {}
         self._fit(X, y, read)
@@ -157,26 +168,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform_training(
         self, X: Any, y: ArrayLike | None, groups: ArrayLike | None = None
     ) -> NDArray[np.floating[Any]]:
-        """Return the matrix of the rows that were learnt from, as :meth:`fit_transform` gives it."""
+        """Encode the training rows again, as :meth:`fit_transform` does."""
         return self._encode(X, None if y is None else (y, groups)).values
 
     def encode(self, X: Any) -> Encoded:
-        """Return the matrix of :meth:`transform`, and the values that could not be read."""
+        """Encode ``X`` as :meth:`transform` does, and also return which values could not be read."""
         return self._encode(X, None)
 
     def _encode(self, X: Any, trained: tuple[Any, Any] | None, read: dict[str, Read] | None = None) -> Encoded:
         columns, table = self._fitted(), as_table(X)
-        absent = [column.name for column in columns if column.name not in table.columns]
-        if absent:
-            named = ", ".join(" ".join(name.split()) for name in absent[:10]) + ", …" * (len(absent) > 10)
-            if not is_frame(X) and len(absent) == len(columns):
-                raise InvalidInputError(
-                    f"the model was trained on columns with names, got an array; pass a data frame with these "
-                    f"columns: {named}."
-                )
-            raise InvalidInputError(
-                f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
-            )
+        self._check_columns(X, table)
         out = np.zeros((len(table), len(self.column_names_)), dtype=self.dtype)
         lost: dict[str, NDArray[np.bool_]] = {}
         start, pending = 0, list[tuple[slice, Compact]]()
@@ -199,9 +200,30 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found.log_odds = self.log_odds_
         return Encoded(found, lost)
 
+    def _check_columns(self, X: Any, table: Any) -> None:
+        """Raise an error if ``X``, given as this ``table``, lacks columns, or as an array has further ones."""
+        columns, found = self._fitted(), len(table.columns)
+        known = getattr(self, "n_features_in_", found)  # unknown after from_json
+        if not (is_frame(X) or hasattr(self, "feature_names_in_") or found == known):
+            raise InvalidInputError(
+                f"X has {found} features, but TableEncoder is expecting {known} features as input; pass an array with "
+                "the columns of the training table."
+            )
+        absent = [column.name for column in columns if column.name not in table.columns]
+        if absent:
+            named = ", ".join(" ".join(name.split()) for name in absent[:10]) + ", …" * (len(absent) > 10)
+            if not is_frame(X) and len(absent) == len(columns):
+                raise InvalidInputError(
+                    f"the model was trained on columns with names, got an array; pass a data frame with these "
+                    f"columns: {named}."
+                )
+            raise InvalidInputError(
+                f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
+            )
+
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """float64 if a column needs it, such as Unix milliseconds; otherwise float32, which takes half the memory."""
+        """Type of the matrix: float64 if a column needs it, such as Unix milliseconds, otherwise float32."""
         return np.float64 if any(column.wide for column in self._fitted()) else np.float32
 
     @property
@@ -220,8 +242,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for places in column.log_odds
         )
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
-        """Return the names of the outputs, as scikit-learn's ``set_output`` asks for them; its argument is not used."""
+        """Return the names of the outputs, for scikit-learn's ``set_output``; the argument is ignored."""
         return np.array(self.column_names_, dtype=object)
 
     @property
@@ -231,7 +259,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns whose values are not plain numbers, to be read as text from a file."""
+        """Columns to read from a file as text, because their values are not plain numbers."""
         return [column.name for column in self._fitted() if COLUMN_KINDS[column.kind].text or column.notation]
 
     @property
@@ -240,16 +268,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [column.name for column in self._fitted() if COLUMN_KINDS[column.kind].time]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that was learnt, as plain values."""
+        """Return the fitted encoder as plain values."""
         columns = [json.loads(msgspec.json.encode(column)) for column in self._fitted()]
-        return {"format": 1, "columns": columns, "notes": list(self.notes)}
+        return {"format": 1, "columns": columns, "notes": list(self.notes_)}
 
     @classmethod
-    def from_json(cls, record: Any, pictures: PictureReader | None = None) -> "TableEncoder":
-        """Restore an encoder from the record of :meth:`to_json`; refuse any other record.
+    def from_json(cls, record: Any, pictures: PictureReader | None = None) -> TableEncoder:
+        """Restore an encoder from :meth:`to_json`; the record may be untrusted and is checked.
 
         Args:
-            pictures: as in the constructor.
+            record: plain values, as ``json.loads`` returns them.
+            pictures: as for the class.
         """
         stored = as_record(record, _StoredEncoder, "the table encoding", remedy="train the model again")
         names: set[str] = set()
@@ -261,7 +290,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
             names.add(column.name)
         encoder = cls(pictures=pictures)
-        encoder.columns_, encoder.notes = stored.columns, stored.notes
+        encoder.columns_, encoder.notes_ = stored.columns, stored.notes
         return encoder
 
     def _fitted(self) -> list[Column]:

@@ -1,5 +1,7 @@
 """Protocols that make a balanced training set imbalanced: which indices to keep."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 
 import numpy as np

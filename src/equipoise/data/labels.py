@@ -47,7 +47,7 @@ def check_binary(labels: NDArray[Any], name: str = "y") -> None:
 
 
 def plain_array(values: Any, name: str) -> Any:
-    """Return values unchanged, unless they would lose something as a numpy array."""
+    """Return values unchanged; raise an error if a numpy array cannot hold them."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -66,7 +66,7 @@ def plain_array(values: Any, name: str) -> Any:
 
 
 def plain_labels(y: Any) -> Any:
-    """Return labels as an array of one type, all known; None and sparse matrices are left to scikit-learn.
+    """Return labels as an array of one type without missing ones; leave None and sparse matrices to scikit-learn.
 
     >>> import pandas as pd
     >>> plain_labels(pd.Series([1, 2, None], dtype="Int64"))
@@ -120,7 +120,8 @@ def class_counts(target: "Tensor", classes: int, weight: "Tensor | None" = None)
     """Count the samples of each class, or add up their weights: (classes,), or (attributes, 2).
 
     Args:
-        target: (samples,), or 0/1 of shape (samples, attributes).
+        target: class indices, (samples,), or 0/1 of shape (samples, attributes).
+        classes: number of classes; not used with attributes.
         weight: (samples,), or one for each label, (samples, attributes): weight k counts as k samples.
 
     >>> import torch
@@ -185,7 +186,10 @@ def label_indices(
     """Return :func:`label_places` for labels that must all be known; with ``multilabel``, the 0/1 matrix itself.
 
     Args:
-        whose: the beginning of the error message.
+        labels: (samples,), or 0 and 1, (samples, attributes).
+        classes: the known labels, or the attributes.
+        multilabel: whether a sample has several labels.
+        whose: beginning of the error message.
     """
     from sklearn.utils.validation import column_or_1d
 

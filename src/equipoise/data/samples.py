@@ -1,5 +1,7 @@
 """The samples that every reader returns, with labels and metadata, and the interface of their containers."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +31,7 @@ class SampleRows:
         self.values = values
 
     in_parts = False
-    """True if the rows are read in parts, so that not all of them are at hand."""
+    """True if the rows are read in parts and never all in memory."""
 
     @property
     def on_disk(self) -> bool:
@@ -44,12 +46,12 @@ class SampleRows:
 
     @property
     def sample(self) -> tuple[Any, Any]:
-        """Rows to look at, all of them if they are in memory, and their places."""
+        """Rows to learn an encoding from, all of them if they are in memory, and their indices."""
         return self.values, slice(None)
 
     @property
     def groups_at_once(self) -> int:
-        """Blocks that are shuffled together."""
+        """Number of blocks that are shuffled together."""
         return 1
 
     def blocks(self) -> NDArray[np.integer[Any]] | None:
@@ -68,7 +70,7 @@ class SampleRows:
 
     @property
     def read_as(self) -> dict[str, Any]:
-        """Options of :func:`~equipoise.data.open_data` that read other samples the same way."""
+        """Options of :func:`~equipoise.data.open_data` to read other samples in the same way."""
         return {}
 
     def cached(self, *, progress: Progress | None = None) -> Any:  # noqa: ARG002
@@ -79,7 +81,7 @@ class SampleRows:
         """Return a hash that changes with the files; None if the rows are in memory and can be hashed."""
         return None
 
-    def add_to(self, key: "hashlib.blake2b") -> None:
+    def add_to(self, key: hashlib.blake2b) -> None:
         """Add the content to a hash that is the same on every machine."""
         if not column_names(self.values):
             key.update(
@@ -172,7 +174,7 @@ class Samples:
         """Names of the classes or attributes, in the order of :attr:`encoded`."""
         return self.attributes if self.multilabel else tuple(self.encoded[0].astype(str).tolist())
 
-    def take(self, rows: ArrayLike) -> "Samples":
+    def take(self, rows: ArrayLike) -> Samples:
         """Return the given ``rows``, (n,), in the given order; images on disk stay there."""
         chosen = np.asarray(rows, dtype=np.intp)
         taken = replace(
@@ -188,7 +190,7 @@ class Samples:
             taken.__dict__["encoded"] = classes[present], (np.cumsum(present) - 1)[places]
         return taken
 
-    def part(self, name: Part) -> "Samples":
+    def part(self, name: Part) -> Samples:
         """Return the official part of this ``name``."""
         if name not in get_args(Part):
             raise InvalidInputError(f"part must be one of {', '.join(get_args(Part))}, got {name!r}.")

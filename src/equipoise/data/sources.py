@@ -36,18 +36,18 @@ def open_data(
     progress: Callable[[int, int], None] | None = None,
     stream: bool | None = False,
 ) -> Samples:
-    """Read the samples of a ``source``.
+    """Read a table, an image folder or archive, or a named data set.
 
     Args:
         source: a CSV, JSON lines, Excel, Parquet or npz file, a folder of Parquet files, a folder or archive of images,
             or a name of :data:`NAMED_SETS`.
         target: the table's label column, or several 0/1 columns separated by commas.
         labels: a table of ``file,label`` for images that are not sorted into folders.
-        group: the column whose equal values belong together.
+        group: column of groups, such as patients, that a split must not divide.
         size: side of the square that images are scaled to, or (height, width); None chooses it.
         channels: 1 for grey, 3 for colour; None chooses it.
         progress: called with the number of images checked, or of rows read, and their total.
-        stream: leave the rows of a Parquet table on disk; None does so if they would fill a quarter of the memory.
+        stream: whether the rows of a Parquet table stay on disk; None: if they would fill a quarter of the free memory.
     """
     from equipoise.data.images import read_images
     from equipoise.data.tables.read_table import read_table
@@ -81,7 +81,7 @@ def check_source(
     time: str | None = None,
     columns: ChosenColumns | None = None,
 ) -> None:
-    """Raise at once the errors that :func:`open_data` would raise after long imports: a wrong path or column name.
+    """Raise errors for a wrong path or column name at once, which :func:`open_data` would raise after slow imports.
 
     Args:
         time: the column that orders a table's rows.
@@ -191,7 +191,7 @@ def grouped(samples: Samples, group: str) -> Samples:
 
 
 def _divisible(samples: Samples, group: str) -> Samples:
-    """Check that the groups leave something to hold out; add a note if they divide nothing."""
+    """Raise an error if the groups allow no held-out part; add a note if each row is its own group."""
     if samples.partition is not None:  # already divided
         return samples
     groups, places = np.unique(np.asarray(samples.groups), return_inverse=True)

@@ -1,5 +1,7 @@
 """Splits into training, validation and test rows: folds, held-out shares and official parts, reproducible."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.data.labels import class_indices, label_array
 from equipoise.data.samples import Part, Samples
-from equipoise.errors import InvalidInputError, listed
+from equipoise.errors import InvalidInputError, listed, reason
 from equipoise.storage.files import write_atomically
 from equipoise.storage.records import Count, read_json
 
 Rows = NDArray[np.intp]
+SplitFormat = Literal["equipoise split 1"]
 REMEDY = "delete it, and split the data again"
 
 
@@ -48,7 +51,7 @@ class Split:
 class _StoredSplit(msgspec.Struct):
     """The stored form of a split."""
 
-    format: Literal["equipoise split 1"]
+    format: SplitFormat
     samples: Count
     train: list[Count]
     val: list[Count]
@@ -68,12 +71,12 @@ def save_split(split: Split, path: Path, *, samples: int) -> None:
         if load_split(path, samples=samples) == split:
             return
         raise InvalidInputError(f"{path} holds another split; delete it or give another name.")
-    content = {"format": get_args(_StoredSplit.__annotations__["format"])[0], "samples": samples, **split._lists()}
+    content = {"format": get_args(SplitFormat)[0], "samples": samples, **split._lists()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(content).encode() + b"\n")
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise InvalidInputError(f"{path} cannot be written: {reason(error)}.") from error
 
 
 def load_split(path: Path, *, samples: int) -> Split:

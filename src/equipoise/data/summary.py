@@ -1,5 +1,7 @@
 """Summary of a training set: its classes, their sizes, and which are rare."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -96,9 +98,10 @@ class ClassSummary:
 
 
 def summarize(y: ArrayLike, *, names: Sequence[str] | None = None) -> ClassSummary:
-    """Count labels (samples,), or a 0/1 matrix (samples, attributes).
+    """Summarise the classes of a training set, or its attributes.
 
     Args:
+        y: labels, (samples,), or a 0/1 matrix, (samples, attributes).
         names: of the classes in the order of their sorted labels, or of the attributes; None takes the labels.
 
     >>> summarize(["cat"] * 30 + ["owl"] * 3).rows()[1]

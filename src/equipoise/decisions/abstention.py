@@ -1,5 +1,7 @@
 """The benefit of abstaining on the most uncertain samples, and which classes pay for it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -58,7 +58,7 @@ class DecisionRule(ABC):
         return f"{type(self).__name__}({given})"
 
     def choose(self, situation: Situation, *, target_prior: Floats | None = None) -> Chosen:
-        """Return the rule with its thresholds and its expected results.
+        """Choose the thresholds of the rule; return them with its expected results.
 
         Args:
             situation: the classes, their prior, and the evidence.
@@ -73,17 +73,18 @@ class DecisionRule(ABC):
         return Chosen(self, situation.classes, here.target_prior, policy, found)
 
     def check(self, classes: Sequence[Label], *, several: bool) -> None:
-        """Raise an error for names that are not ``classes``, and for options that these labels do not allow."""
+        """Raise an error if the rule names anything but ``classes``, or does not support these labels."""
         for label in (*(self.class_prior or ()), *self._named()):
             place_of(label, classes)
         if self.class_prior is not None:
             check_shares(self.class_prior, len(classes), several=several)
         self._check_labels(len(classes), several=several)
 
-    def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-        """Return the ``classes`` that the rule names or, if it names none, all but the most common one.
+    def reported_classes(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
+        """Return the ``classes`` to report on: those that the rule names, otherwise all but the most common one.
 
         Args:
+            classes: all classes, or the attributes.
             samples: number of samples of each class; at most five classes are returned, those with the fewest.
             several: whether a row has several labels; then the most common one is included.
         """
@@ -91,7 +92,7 @@ class DecisionRule(ABC):
         return named or rare_names(classes, samples, several=several)
 
     @property
-    def names_some(self) -> bool:
+    def names_classes(self) -> bool:
         """True if the rule names some of the classes."""
         return bool(self._named())
 
@@ -120,15 +121,15 @@ class DecisionRule(ABC):
         return {"rule": self.name} | {key: value for key, value in plain.items() if value is not None}
 
     def _expected(self, situation: Situation, policy: Policy) -> Expected:
-        """Estimate the results on new rows, which all members of a model answer together, from the evidence.
+        """Estimate from the evidence the results on new rows, which get the mean of a model's members.
 
-        If each row was held out from only one member, the mean of all members is itself an estimate, so the intervals
-        also cover the results observed with single members.
+        If each row was predicted by a single member, that mean is itself an estimate, so the intervals also cover the
+        results of single members.
         """
         costs = self.cost_matrix(situation.classes, several=situation.several)
         each = [situation.answered, *([] if situation.known().answered is None else [situation.probabilities])]
-        named = self._crossed(situation, each) if self.searches else [policy.places(q) for q in each]
-        first, *others = (expect(situation, answers, costs) for answers in named)
+        answers = self._crossed(situation, each) if self.searches else [policy.places(q) for q in each]
+        first, *others = (expect(situation, predicted, costs) for predicted in answers)
         return spanning(first, others[0]) if others else first
 
     def crossed(self, situation: Situation, probabilities: Floats) -> NDArray[np.int64]:
@@ -149,12 +150,12 @@ class DecisionRule(ABC):
                 found[own] = policy.places(q[own])
         return answers
 
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:  # noqa: ARG002
+    def judge(self, situation: Situation, predicted: NDArray[np.int64]) -> dict[str, float]:  # noqa: ARG002
         """Score answers to the evidence; the keys include the names in the rule's ``yardstick``.
 
         Args:
             situation: with the evidence that was answered, at the class prior where the rule is used.
-            named: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+            predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         """
         raise InvalidInputError(f"{self!r} has no yardstick to judge answers by.")
 

@@ -1,4 +1,4 @@
-"""Numbers by class, as given to a rule: ``{"fraud": 0.95}``."""
+"""Numbers by class, as in ``{"fraud": 0.95}``, and class names."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class ByClass(Mapping[Label, float]):
             raise InvalidInputError(
                 f"{what} must be given by class, such as {{'fraud': 0.95}}, got {given!r}."
             ) from None
-        self._pairs = tuple((_label(label, what), _number(number, label, what)) for label, number in pairs)
+        self._pairs = tuple((plain_label(label, what), _number(number, label, what)) for label, number in pairs)
         names = [str(label) for label, _ in self._pairs]
         if not names:
             raise InvalidInputError(f"{what} must name at least one class, such as {{'fraud': 0.95}}, got none.")
@@ -72,15 +72,25 @@ class ByClass(Mapping[Label, float]):
         return self
 
 
-def _label(label: Any, what: str) -> Label:
-    plain = label.item() if isinstance(label, np.generic) else label
+def plain_label(label: Any, what: str) -> Label:
+    """Return a class name as Python's own text or number, as JSON stores it; an error calls it by ``what``.
+
+    >>> plain_label(np.int64(1), "of")
+    1
+    """
+    plain = plain_value(label)
     if not isinstance(plain, str | int | float):
         raise InvalidInputError(f"{what} must name classes by text or numbers, got {label!r}.")
     return plain
 
 
+def plain_value(value: Any) -> Any:
+    """Return a numpy scalar as Python's own type, and anything else unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _number(number: Any, label: Any, what: str) -> float:
-    plain = number.item() if isinstance(number, np.generic) else number
+    plain = plain_value(number)
     if isinstance(plain, bool) or not isinstance(plain, int | float) or not math.isfinite(plain):
         raise InvalidInputError(f"{what} must be finite numbers, got {number!r} for {label!r}.")
     return float(plain)

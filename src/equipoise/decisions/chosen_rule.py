@@ -54,7 +54,12 @@ class Chosen:
     expected: Expected | None
 
     def places(self, calibrated: "Calibrated", logits: "Tensor") -> NDArray[np.int64]:
-        """Return the answers to logits of a calibrated model: indices, (rows,), or 0 and 1, (rows, attributes)."""
+        """Return the predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+
+        Args:
+            calibrated: the calibration of the model.
+            logits: of the model, (rows, classes) or (rows, attributes, 2).
+        """
         policy = self.policy
         if policy.as_aimed or policy.decided_at is not None:
             return np.asarray(calibrated.decided(logits, policy.decided_at).numpy())
@@ -78,20 +83,21 @@ class Chosen:
             for claim in self.policy.claims
         }
 
-    def cost_of(self, labels: NDArray[np.int64], named: NDArray[np.int64]) -> float | None:
+    def cost_of(self, labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> float | None:
         """Return the cost of predictions per 1,000 rows by the rule's costs; None for a rule without costs.
 
         Args:
-            labels, named: true and predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+            labels, predicted: true and predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         """
         costs = self.rule.cost_matrix(self.classes, several=labels.ndim == 2)
         if costs is None or len(labels) == 0:
             return None
-        each = costs[labels, named] if labels.ndim == 1 else costs[np.arange(labels.shape[1]), labels, named].sum(1)
-        return PER * float(each.mean())
+        if labels.ndim == 1:
+            return PER * float(costs[labels, predicted].mean())
+        return PER * float(costs[np.arange(labels.shape[1]), labels, predicted].sum(1).mean())
 
     def sentences(self) -> Iterator[str]:
-        """Yield sentences on the expected results, on what holds with 95 % confidence, and on what does not."""
+        """Yield sentences on the expected results, on the guarantees, and on what cannot be guaranteed."""
         if self.expected is not None:
             yield from self._expectations(self.expected)
         for promise in self.promises:
@@ -112,9 +118,10 @@ class Chosen:
     def _expectations(self, expected: Expected) -> Iterator[str]:
         by_name = {each.name: each for each in expected.classes}
         samples = [each.samples for each in expected.classes]
-        if self.rule.budgeted and expected.reviews is not None and not (self.rule.names_some and len(self.classes) > 2):
+        about_some = self.rule.names_classes and len(self.classes) > 2
+        if self.rule.budgeted and expected.reviews is not None and not about_some:
             yield f"flags {_count(expected.reviews, 'cases per 1,000')}."
-        for name in self.rule.speaks_of(self.classes, samples, several=expected.reviews is None):
+        for name in self.rule.reported_classes(self.classes, samples, several=expected.reviews is None):
             own = by_name[name]
             of = f"of class {name!r}"
             found = f"an unknown share {of}" if own.recall is None else _percent(own.recall, of)

@@ -10,11 +10,12 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.special import expit, logit
 
 from equipoise.decisions.base_rule import MOST_NAMED, DecisionRule, rare_names
-from equipoise.decisions.by_class import ByClass, Label, place_of
+from equipoise.decisions.by_class import ByClass, Label, place_of, plain_label
 from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.situation import Floats, Situation, each_label
 from equipoise.decisions.yardstick import PER, Yardstick
 from equipoise.errors import InvalidInputError
+from equipoise.options import is_number
 
 MOST_COST = 1e12
 SURE = 1.0
@@ -41,10 +42,9 @@ class Costs(DecisionRule):
     Args:
         matrix: costs by true class (rows) and predicted class (columns), in the order of ``classes``.
         classes: labels of the matrix; None takes the estimator's ``classes_``.
-        miss: cost of missing a class, by class; for :meth:`predict` also a cost for each row.
-        false_alarm: cost of predicting a class wrongly, by class, or one number for all; for :meth:`predict` also a
-            cost for each row.
-        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+        miss: cost of missing a class, a dict of numbers by class; for ``predict`` also of one cost per row, (rows,).
+        false_alarm: cost of predicting a class wrongly, a dict as for ``miss``, or one number for all classes.
+        class_prior: class prior where the rule is used, by class, as for :class:`DecisionRule`.
 
     >>> Costs(miss={"fraud": 50})
     Costs(miss={'fraud': 50.0})
@@ -68,7 +68,7 @@ class Costs(DecisionRule):
         if self.matrix is not None:
             self._keep("matrix", _checked_matrix(self.matrix))
             if self.classes is not None:
-                self._keep("classes", tuple(self.classes))
+                self._keep("classes", tuple(plain_label(label, "classes") for label in self.classes))
                 if len(set(map(str, self.classes))) != len(self.matrix):
                     raise InvalidInputError(
                         f"classes must name each of the {len(self.matrix)} rows of the cost matrix once, got "
@@ -79,7 +79,7 @@ class Costs(DecisionRule):
             raise InvalidInputError("classes lists the rows of a cost matrix; leave it out without a matrix.")
         for what in ("miss", "false_alarm"):
             value = getattr(self, what)
-            if isinstance(value, int | float) and not isinstance(value, bool) and what == "false_alarm":
+            if is_number(value) and what == "false_alarm":
                 self._keep(what, _positive(float(value), "a false alarm"))
             elif value is not None:
                 self._keep(what, _by_class(value, what))
@@ -88,11 +88,11 @@ class Costs(DecisionRule):
         given = (part for part in (self.miss, self.false_alarm) if isinstance(part, Mapping))
         return (*(self.classes or ()), *dict.fromkeys(label for part in given for label in part))
 
-    def speaks_of(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
-        """Return those of the ``classes`` whose misses have a cost and, of more than two, the other rare ones.
+    def reported_classes(self, classes: Sequence[Label], samples: Sequence[int], *, several: bool) -> list[str]:
+        """Return the ``classes`` whose misses have a cost and, if there are more than two, the other rare ones.
 
         Args:
-            samples, several: as in :meth:`DecisionRule.speaks_of`.
+            samples, several: as in :meth:`DecisionRule.reported_classes`.
         """
         given = self.miss if isinstance(self.miss, Mapping) else ()
         named = [str(classes[place_of(label, classes)]) for label in given]
@@ -131,15 +131,16 @@ class Costs(DecisionRule):
         found[..., np.arange(size), np.arange(size)] = 0
         return found
 
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the cost of 1,000 cases, and the saving relative to the cheapest constant answer.
+    def judge(self, situation: Situation, predicted: NDArray[np.int64]) -> dict[str, float]:
+        """Return the cost per 1,000 cases, and the share saved compared with the cheapest constant answer.
 
         The saving is 1 for no cost at all, 0 if a constant answer would do as well, and negative if it would do better.
         """
         y, costs = situation.known().labels, self.cost_matrix(situation.classes, several=situation.several)
         cost, constant = 0.0, 0.0
         for place in range(len(costs)) if situation.several else (None,):
-            true, answers, own = (y, named, costs) if place is None else (y[:, place], named[:, place], costs[place])
+            parts = (y, predicted, costs) if place is None else (y[:, place], predicted[:, place], costs[place])
+            true, answers, own = parts
             weights = situation.row_weights(place)
             cost += PER * float((weights * own[true, answers]).sum())
             constant += PER * float((weights[:, None] * own[true]).sum(0).min())
@@ -240,8 +241,8 @@ def _checked_matrix(given: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in costs.tolist())
 
 
-def cheapest_threshold(scores: Floats, named: Floats, other: Floats, start: float) -> float:
-    """Return the probability from which to give the first of two answers.
+def cheapest_threshold(scores: Floats, first: Floats, second: Floats, start: float) -> float:
+    """Return the threshold on the probability from which to give the first of two answers.
 
     With calibrated probabilities ``start`` is the cheapest threshold. If the evidence shows another to be cheaper by
     more than a standard error of the difference, the probabilities are not calibrated there, and that one is used. The
@@ -249,16 +250,16 @@ def cheapest_threshold(scores: Floats, named: Floats, other: Floats, start: floa
 
     Args:
         scores: probabilities, (rows,).
-        named, other: weighted cost of giving a row the first answer, and of giving it the second, (rows,).
+        first, second: weighted cost of giving a row the first answer, and of giving it the second, (rows,).
         start: (cost of a false alarm) / (cost of a false alarm + cost of a miss).
 
     >>> p, y = np.linspace(0, 1, 100), np.arange(100) >= 20  # far more positives than the probabilities say
     >>> round(cheapest_threshold(p, 1.0 - y, 1.0 * y, start=0.5), 1)
     0.2
     """
-    best = _lowest(scores, named - other)
+    best = _lowest(scores, first - second)
     between = (scores >= min(start, best)) & (scores < max(start, best))
-    gained = np.where(between, (other - named) * (1 if best < start else -1), 0.0)
+    gained = np.where(between, (second - first) * (1 if best < start else -1), 0.0)
     return best if gained.sum() > SURE * np.sqrt(np.square(gained).sum()) else start
 
 

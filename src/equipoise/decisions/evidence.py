@@ -1,5 +1,7 @@
 """The evidence that rules are chosen on: calibrated probabilities and true labels of rows not trained on."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +41,15 @@ class Evidence:
         weight: ArrayLike | None = None,
         *,
         answered: Callable[[NDArray[np.intp]], ArrayLike] | None = None,
-    ) -> "Evidence | None":
-        """Build evidence from rows with probabilities and a weight, a sample of very many; None if no row is left.
+    ) -> Evidence | None:
+        """Build evidence from held-out predictions, subsampling very many; return None if no row is left.
 
         Args:
-            probabilities: shaped as above, or (rows, attributes, 2).
-            answered: returns, for row indices, the probabilities that these rows would get as new rows.
+            probabilities: (rows, classes), (rows, attributes), or (rows, attributes, 2); rows with NaN are left out.
+            labels: class indices, (rows,), or 0 and 1, (rows, attributes).
+            weight: number of rows that each counts as, (rows,); None counts each once.
+            answered: returns, for row indices, (n,), the probabilities that these rows would get as new rows, (n,
+                classes) or (n, attributes); None if they are the same.
 
         >>> Evidence.of([[0.2, 0.8], [np.nan, np.nan]], [1, 0]).labels
         array([1])
@@ -61,7 +66,7 @@ class Evidence:
         found = found[..., 1] if found is not None and found.ndim == 3 else found
         return cls(p[kept].astype(np.float32), y[kept], w[kept] * stands_for, found)
 
-    def take(self, rows: NDArray[np.intp]) -> "Evidence":
+    def take(self, rows: NDArray[np.intp]) -> Evidence:
         """Return only these ``rows``, indices of shape (rows,)."""
         answered = None if self.answered is None else self.answered[rows]
         return Evidence(self.probabilities[rows], self.labels[rows], self.weight[rows], answered)
@@ -85,7 +90,7 @@ class Evidence:
         return found if self.answered is None else found | {"answered": self.answered}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], size: int, *, several: bool) -> "Evidence":
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], size: int, *, several: bool) -> Evidence:
         """Restore evidence from :meth:`arrays`, which may be untrusted, for ``size`` classes or attributes."""
         p, y, w = (np.asarray(arrays.get(name, ())) for name in ("probabilities", "labels", "weight"))
         rows, answered = len(p), arrays.get("answered")

@@ -87,11 +87,12 @@ def _both(one: Estimate | None, other: Estimate | None) -> Estimate | None:
     return one if one is None or other is None else one.spanning(other)
 
 
-def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None) -> Expected:
-    """Measure the results of these answers on the evidence.
+def expect(situation: Situation, predicted: NDArray[np.int64], costs: Floats | None) -> Expected:
+    """Measure the results of predictions on the evidence.
 
     Args:
-        named: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+        situation: with the evidence that was predicted, at the class prior where the rule is used.
+        predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         costs: true class by predicted class, (classes, classes) or (attributes, 2, 2); None without costs.
     """
     evidence = situation.known()
@@ -99,21 +100,22 @@ def expect(situation: Situation, named: NDArray[np.int64], costs: Floats | None)
     classes, cost, spread = [], None, None
     for place, label in enumerate(situation.classes):
         weights = situation.row_weights(place if situation.several else None)
-        own, called = (y[:, place] == 1, named[:, place] == 1) if situation.several else (y == place, named == place)
+        pair = (y[:, place] == 1, predicted[:, place] == 1) if situation.several else (y == place, predicted == place)
+        own, called = pair
         classes.append(_class(str(label), own, called, weights, evidence.weight))
     if situation.several:
         if costs is not None:
-            parts = [_costs(situation, y[:, k], named[:, k], costs[k], k) for k in range(len(costs))]
+            parts = [_costs(situation, y[:, k], predicted[:, k], costs[k], k) for k in range(len(costs))]
             cost = _sum(parts, known_prior=True, rows=len(y))
-            spread = _spread(costs[np.arange(len(costs)), y, named].sum(1), evidence.weight)
+            spread = _spread(costs[np.arange(len(costs)), y, predicted].sum(1), evidence.weight)
         return Expected(len(y), classes, None, cost, spread)
     if costs is not None:
-        spread = _spread(costs[y, named], situation.row_weights(None))
+        spread = _spread(costs[y, predicted], situation.row_weights(None))
         cost = _sum(
-            [_costs(situation, y, named, costs, None)], known_prior=situation.target_prior is not None, rows=len(y)
+            [_costs(situation, y, predicted, costs, None)], known_prior=situation.target_prior is not None, rows=len(y)
         )
     common = int(situation.rarest_first[-1])
-    reviews = share_of(named != common, situation.row_weights(None)).times(PER)
+    reviews = share_of(predicted != common, situation.row_weights(None)).times(PER)
     return Expected(len(y), classes, reviews, cost, spread)
 
 
@@ -155,7 +157,7 @@ Parts = tuple[list[float], list[float], list[float], list[float]]
 
 
 def _costs(
-    situation: Situation, y: NDArray[np.int64], named: NDArray[np.int64], costs: Floats, place: int | None
+    situation: Situation, y: NDArray[np.int64], predicted: NDArray[np.int64], costs: Floats, place: int | None
 ) -> Parts:
     """Return the mean cost of each true class, both ends of its Wilson interval, and the class's share.
 
@@ -169,7 +171,7 @@ def _costs(
         own = y == true
         weights, low, high = counted[own], float(costs[true].min()), float(costs[true].max())
         spread = max(high - low, 1e-300)
-        mean = float((weights * costs[true, named[own]]).sum() / weights.sum())
+        mean = float((weights * costs[true, predicted[own]]).sum() / weights.sum())
         rows = np.array(weights.sum() ** 2 / np.square(weights).sum())
         ends = wilson(np.array((mean - low) / spread) * rows, rows)
         for column, value in zip(

@@ -1,4 +1,4 @@
-"""The best balance of recall and precision."""
+"""Decisions by the largest F score, the harmonic mean of recall and precision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.decisions.base_rule import DecisionRule
-from equipoise.decisions.by_class import Label, place_of
+from equipoise.decisions.by_class import Label, place_of, plain_label, plain_value
 from equipoise.decisions.policy import Claim, Policy
 from equipoise.decisions.situation import Floats, Situation, descending, each_label
-from equipoise.decisions.yardstick import PER, Yardstick, marked
+from equipoise.decisions.yardstick import PER, Yardstick, group_counts
 from equipoise.errors import InvalidInputError
+from equipoise.options import is_number
 
 ROUNDS = 5
 MOST_NUMBERS = 2_000_000
@@ -23,13 +24,13 @@ MOST_NUMBERS = 2_000_000
 class FScore(DecisionRule):
     """Choose the threshold with the largest F score on the evidence: (1 + β²)·P·R / (β²·P + R).
 
-    With two classes it is the score of the rarer one, with several labels that of each. With many classes it is the
-    macro mean, by a weight for each class that is found one class at a time; ``of`` names a single class instead.
+    With two classes it is the score of the rarer one, with several labels that of each. With more classes it is the
+    macro mean, maximised over one weight per class, one class at a time.
 
     Args:
-        beta: how many times more recall counts than precision.
-        of: the class whose score counts.
-        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+        beta: how many times as important recall is as precision.
+        of: the class whose score counts, instead.
+        class_prior: class prior where the rule is used, by class, as for :class:`DecisionRule`.
 
     >>> FScore(2)
     FScore(beta=2)
@@ -45,19 +46,22 @@ class FScore(DecisionRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.beta, bool) or not isinstance(self.beta, int | float) or not 0 < self.beta < 1e6:
+        if not is_number(self.beta) or not 0 < self.beta < 1e6:
             raise InvalidInputError(f"beta must be a finite number above 0, such as 1 or 2, got {self.beta!r}.")
+        self._keep("beta", plain_value(self.beta))
+        if self.of is not None:
+            self._keep("of", plain_label(self.of, "of"))
 
     def _named(self) -> Sequence[Label]:
         return () if self.of is None else (self.of,)
 
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+    def judge(self, situation: Situation, predicted: NDArray[np.int64]) -> dict[str, float]:
         """Return the mean score of the classes that count, and their mistakes."""
         places = [place_of(label, situation.classes) for label in self._named()]
         if not places:
             one = not situation.several and len(situation.classes) == 2
             places = situation.rarest_first[:1].tolist() if one else list(range(len(situation.classes)))
-        counts = marked(situation, named, [(place,) for place in places])
+        counts = group_counts(situation, predicted, [(place,) for place in places])
         found, missed, alarms, _ = (np.array(part) for part in zip(*counts, strict=True))
         mean = float(self._score(found, found + alarms, found + missed).mean())
         return {"f_score": mean, "mistakes": PER * float((missed + alarms).sum())}
@@ -81,13 +85,13 @@ class FScore(DecisionRule):
         return Policy(weights=situation.balanced_weights, claims=(Claim((place,), threshold),))
 
     def _threshold(self, scores: Floats, own: NDArray[np.bool_], weights: Floats) -> float:
-        thresholds, _, (right, named) = descending(scores, weights * own, weights)
-        return float(thresholds[self._score(right, named, float(weights[own].sum())).argmax()])
+        thresholds, _, (right, predicted) = descending(scores, weights * own, weights)
+        return float(thresholds[self._score(right, predicted, float(weights[own].sum())).argmax()])
 
-    def _score(self, right: Floats, named: Floats, own: float | Floats) -> Floats:
+    def _score(self, right: Floats, predicted: Floats, own: float | Floats) -> Floats:
         """Return F from weighted counts: correctly predicted, predicted, and in the class."""
         square = self.beta**2
-        return np.asarray((1 + square) * right / np.maximum(named + square * own, 1e-300))
+        return np.asarray((1 + square) * right / np.maximum(predicted + square * own, 1e-300))
 
     def _weights(self, q: Floats, labels: NDArray[np.int64], situation: Situation) -> Floats:
         """Search the weights of many classes one class at a time, starting from balanced ones."""
@@ -117,9 +121,9 @@ class FScore(DecisionRule):
         moved = np.zeros((len(q), q.shape[1]))
         moved[np.arange(len(q)), other] = rows
         lost = np.where(labels[:, None] == np.arange(q.shape[1]), moved, 0)
-        named, right = moved.sum(0) - moved.cumsum(0), lost.sum(0) - lost.cumsum(0)
-        named[:, place], right[:, place] = rows.cumsum(), (rows * (labels == place)).cumsum()
-        mean = self._score(right, named, own).mean(1)
+        predicted, right = moved.sum(0) - moved.cumsum(0), lost.sum(0) - lost.cumsum(0)
+        predicted[:, place], right[:, place] = rows.cumsum(), (rows * (labels == place)).cumsum()
+        mean = self._score(right, predicted, own).mean(1)
         ends = np.flatnonzero(np.append(cut[1:] > cut[:-1], True) & np.isfinite(cut))
         if len(ends) == 0:
             return float(weights[place])

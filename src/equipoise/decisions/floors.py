@@ -91,11 +91,12 @@ class FloorRule(DecisionRule):
                 free &= q[:, place] < found.threshold
             promises.append(Promise(name, self.what, floor, found.promised, found.samples))
             notes += [] if found.note is None else [found.note]
-        said = {"promises": tuple(promises), "notes": tuple(notes)}
+        guarantees = {"promises": tuple(promises), "notes": tuple(notes)}
         if situation.several:
-            return Policy(thresholds=each_label(situation, lambda place: kept[place].threshold, kept), **said)  # type: ignore[arg-type]
+            thresholds = each_label(situation, lambda place: kept[place].threshold, kept)
+            return Policy(thresholds=thresholds, **guarantees)  # type: ignore[arg-type]
         claims = tuple(Claim((place,), each.threshold) for place, each in kept.items())
-        return Policy(weights=situation.balanced_weights, claims=claims, **said)  # type: ignore[arg-type]
+        return Policy(weights=situation.balanced_weights, claims=claims, **guarantees)  # type: ignore[arg-type]
 
     @abstractmethod
     def _threshold(self, floor: Floor) -> Kept:

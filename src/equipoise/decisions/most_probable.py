@@ -18,7 +18,7 @@ class Balanced(DecisionRule):
     training samples. The answers do not depend on ``class_prior``; their expected results do.
 
     Args:
-        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+        class_prior: class prior where the rule is used, by class, as for :class:`DecisionRule`.
 
     >>> Balanced()
     Balanced()
@@ -39,7 +39,7 @@ class Natural(DecisionRule):
     """Predict the most probable class: the fewest mistakes, most of them on rare classes.
 
     Args:
-        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+        class_prior: class prior where the rule is used, by class, as for :class:`DecisionRule`.
 
     >>> Natural(class_prior={"fraud": 0.001})
     Natural(class_prior={'fraud': 0.001})

@@ -1,4 +1,4 @@
-"""Keep the precision of a class above a floor."""
+"""Decisions that keep the precision of a class above a floor."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,7 +9,7 @@ from scipy.stats import beta
 
 from equipoise.decisions.floors import Floor, FloorRule, Kept
 from equipoise.decisions.situation import Situation, descending
-from equipoise.decisions.yardstick import Yardstick, found_and_missed, marked
+from equipoise.decisions.yardstick import Yardstick, found_and_missed, group_counts
 
 GROWTH = 1.25
 """Factor between the numbers of rows that successive thresholds flag."""
@@ -32,7 +32,7 @@ class PrecisionAtLeast(FloorRule):
 
     Args:
         floors: precision by class, between 0 and 1.
-        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+        class_prior: class prior where the rule is used, by class, as for :class:`DecisionRule`.
 
     >>> PrecisionAtLeast({"fraud": 0.5}).to_json()
     {'rule': 'precision_at_least', 'floors': [['fraud', 0.5]]}
@@ -43,9 +43,9 @@ class PrecisionAtLeast(FloorRule):
     what: ClassVar[Literal["recall", "precision"]] = "precision"
     yardstick: ClassVar[Yardstick] = Yardstick("found", "missed")
 
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
-        """Return the share of the classes that is found."""
-        return found_and_missed(marked(situation, named, self._groups(situation)))
+    def judge(self, situation: Situation, predicted: NDArray[np.int64]) -> dict[str, float]:
+        """Return the share of the listed classes' cases that is found, and those missed per 1,000 cases."""
+        return found_and_missed(group_counts(situation, predicted, self._groups(situation)))
 
     def _threshold(self, floor: Floor) -> Kept:
         free = floor.scores >= 0

@@ -1,4 +1,4 @@
-"""Find at least a given share of a class."""
+"""Decisions that keep the recall of a class above a floor."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from equipoise.decisions.binomial_bounds import allowed_misses, least_share, samples_needed
 from equipoise.decisions.floors import Floor, FloorRule, Kept
 from equipoise.decisions.situation import Situation
-from equipoise.decisions.yardstick import PER, Yardstick, found_and_missed, marked
+from equipoise.decisions.yardstick import PER, Yardstick, found_and_missed, group_counts
 
 ROUNDING = 1e-6
 """Share by which a threshold is lowered, since probabilities are stored in single precision and none may be lost."""
@@ -37,7 +37,7 @@ class RecallAtLeast(FloorRule):
 
     Args:
         floors: recall by class, between 0 and 1.
-        class_prior: shares of the classes where it is used, by class, as for :class:`DecisionRule`.
+        class_prior: class prior where the rule is used, by class, as for :class:`DecisionRule`.
 
     >>> RecallAtLeast({"fraud": 0.95})
     RecallAtLeast(floors={'fraud': 0.95})
@@ -48,9 +48,9 @@ class RecallAtLeast(FloorRule):
     what: ClassVar[Literal["recall", "precision"]] = "recall"
     yardstick: ClassVar[Yardstick] = Yardstick("false_alarms_spared", "false_alarms")
 
-    def judge(self, situation: Situation, named: NDArray[np.int64]) -> dict[str, float]:
+    def judge(self, situation: Situation, predicted: NDArray[np.int64]) -> dict[str, float]:
         """Return the share of false alarms avoided compared with flagging every case, and the share found."""
-        counts = marked(situation, named, self._groups(situation))
+        counts = group_counts(situation, predicted, self._groups(situation))
         alarms, most = sum(each.false_alarms for each in counts), sum(each.others for each in counts)
         spared = 1 - alarms / most if most > 0 else 1.0
         return {"false_alarms_spared": spared, "false_alarms": PER * alarms} | found_and_missed(counts)

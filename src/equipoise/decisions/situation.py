@@ -1,4 +1,4 @@
-"""The situation that a rule is chosen for: the classes, how common they are, and the evidence."""
+"""What a rule is chosen for: the classes, their prior, and the evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ ROUNDED = 0.01
 
 @dataclass(frozen=True)
 class Situation:
-    """The situation that a rule is chosen for.
+    """What a rule is chosen for: the classes, their prior, and the evidence.
 
     Args:
         classes: the labels, or the attributes.
@@ -72,7 +72,7 @@ class Situation:
         return replace(self, target_prior=prior_of(class_prior, self.classes, self.prior))
 
     def known(self) -> Evidence:
-        """Return the evidence; if there is none, an error says how to get some."""
+        """Return the evidence; raise an error that says how to get some if there is none."""
         if self.evidence is None:
             raise InvalidInputError(
                 "this rule is chosen on samples that no epoch has seen; fit with calibration='validation', or "
@@ -118,6 +118,8 @@ def prior_of(
 
     Args:
         given: shares of all classes or of some; with several labels, the share of each attribute's ones.
+        classes: the labels, or the attributes.
+        prior: class prior of the training samples, (classes,) or (attributes, 2).
         name: name of the prior in error messages.
 
     >>> prior_of({"c": 0.1}, ("a", "b", "c"), np.array([0.3, 0.3, 0.4]))
@@ -169,7 +171,7 @@ def descending(scores: Floats, *columns: Floats) -> tuple[Floats, NDArray[np.int
 
 
 def each_label(situation: Situation, found: Callable[[int], float], places: Any) -> Floats:
-    """Return thresholds for several labels, (attributes,): from ``found`` at these indices, balanced elsewhere."""
+    """Return thresholds for several labels, (attributes,): from ``found`` at the indices ``places``, else balanced."""
     weights = situation.balanced_weights
     thresholds = weights[:, 0] / np.maximum(weights.sum(1), SMALLEST)
     for place in places:

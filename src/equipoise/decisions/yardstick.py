@@ -24,7 +24,7 @@ class Yardstick(NamedTuple):
     counted: str
 
 
-class Marked(NamedTuple):
+class GroupCounts(NamedTuple):
     """Weighted shares of all cases, for one group of classes.
 
     Args:
@@ -38,29 +38,32 @@ class Marked(NamedTuple):
     others: float
 
 
-def marked(situation: Situation, named: NDArray[np.int64], groups: Iterable[Sequence[int]]) -> list[Marked]:
+def group_counts(
+    situation: Situation, predicted: NDArray[np.int64], groups: Iterable[Sequence[int]]
+) -> list[GroupCounts]:
     """Count hits, misses and false alarms of each group of classes, weighted to the class prior where the rule is used.
 
     Args:
-        named: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
+        situation: with the evidence that was predicted.
+        predicted: predicted class indices, (rows,), or 0 and 1, (rows, attributes).
         groups: class indices that count as one class; with several labels, one attribute each.
     """
     y, found = situation.known().labels, []
     for group in groups:
         if situation.several:
-            own, called = y[:, group[0]] == 1, named[:, group[0]] == 1
+            own, called = y[:, group[0]] == 1, predicted[:, group[0]] == 1
             weights = situation.row_weights(group[0])
         else:
-            own, called, weights = np.isin(y, group), np.isin(named, group), situation.row_weights()
+            own, called, weights = np.isin(y, group), np.isin(predicted, group), situation.row_weights()
         parts = (own & called, own & ~called, ~own & called, ~own)
-        found.append(Marked(*(float(weights[part].sum()) for part in parts)))
+        found.append(GroupCounts(*(float(weights[part].sum()) for part in parts)))
     return found
 
 
-def found_and_missed(counts: Sequence[Marked]) -> dict[str, float]:
+def found_and_missed(counts: Sequence[GroupCounts]) -> dict[str, float]:
     """Return the mean share ``found`` of the groups that have cases, and the cases ``missed`` per 1,000.
 
-    >>> found_and_missed([Marked(found=0.03, missed=0.01, false_alarms=0.2, others=0.96)])
+    >>> found_and_missed([GroupCounts(found=0.03, missed=0.01, false_alarms=0.2, others=0.96)])
     {'found': 0.75, 'missed': 10.0}
     """
     shares = [each.found / (each.found + each.missed) for each in counts if each.found + each.missed > 0]

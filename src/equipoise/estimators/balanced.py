@@ -1,4 +1,6 @@
-"""Balanced decisions from any classifier: ``BalancedClassifier().fit(X, y)``."""
+"""The scikit-learn estimator over any other classifiers: ``BalancedClassifier().fit(X, y)``."""
+
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +23,7 @@ from equipoise.estimators.blend_files import load_blend, save_blend, unfitted
 from equipoise.estimators.blending import Blend
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, check_rule, relative_weights_of
 from equipoise.estimators.cross_fitted import CrossFittedMembers, deal_folds
+from equipoise.estimators.failed_fits import all_or_nothing
 from equipoise.estimators.families import as_estimators
 from equipoise.estimators.given_probabilities import GivenProbabilities, given_probabilities
 from equipoise.estimators.input_rows import blend_rows, blend_samples, checked_table
@@ -32,40 +35,43 @@ Array = NDArray[Any]
 
 
 class BalancedClassifier(CalibratedClassifier):
-    """Classifier for imbalanced data over any other classifiers: cross-fitted, blended, calibrated and balanced.
+    """Cross-fit one or more classifiers, blend them, calibrate the probabilities and make balanced decisions.
 
-    Each classifier is fitted ``members`` times, each time without another fold, and the prediction for a new row is the
-    mean over the members. Everything else is fitted on out-of-fold predictions: the correction for class weights or
-    resampling, the weights of the blend, class uncertainty and margins, the calibration and the prediction sets.
+    Each classifier is fitted once per fold, on the rows outside it; a new row gets the mean prediction of these
+    *members*. Everything else is fitted on out-of-fold predictions: the correction for class weights or resampling,
+    the weights of the blend, class uncertainty and margins, the calibration and the prediction sets.
 
     Args:
         estimator: ``"auto"`` blends a network, a random forest, extra trees and, up to 30 classes, gradient boosting;
             where a column is free text, also its log-odds alone. Or one of ``"network"``, ``"forest"``,
             ``"extra_trees"``, ``"boosting"``; any scikit-learn classifier or pipeline with ``predict_proba``; a list of
-            these. ``FrozenEstimator(model)`` is a model that is already trained: pass rows that it has not seen to
-            ``fit``.
-        members: number of fits per classifier, and of folds. A member is fitted to at most 100,000 rows, in the
-            default's forests to at most 10,000; rare classes are kept whole as long as there is room.
-        cv: a splitter or folds of scikit-learn to use instead of stratified ones.
-        decision: a rule of :mod:`equipoise.decisions` for ``predict``; None is ``Balanced()``.
-        probabilities: the class prior of ``predict_proba``: ``"natural"``, that of the training rows, or
-            ``"balanced"``, for which ``predict`` is its argmax; for voting and stacking.
+            these. For a model that is already trained, pass ``FrozenEstimator(model)``, and to ``fit`` rows that it
+            was not trained on.
+        members: number of folds, and so of fits per classifier. A member is fitted to at most 100,000 rows (the
+            default's forests: 10,000); beyond that, common classes are subsampled before rare ones.
+        cv: a scikit-learn splitter, an iterable of splits or a number of folds; None uses ``members`` stratified folds.
+        decision: the decision rule of ``predict``, one of :mod:`equipoise.decisions`; None is ``Balanced()``.
+        probabilities: the class prior of ``predict_proba``. ``"natural"``: that of the training rows. ``"balanced"``:
+            all classes equally common, so that ``predict`` is the argmax of ``predict_proba``, as soft voting and
+            stacking assume.
         encoder: a ``TableEncoder`` with your own column kinds or text encoder; a copy of it is fitted to frames with
             columns that are not numbers. None uses the defaults.
-        n_jobs: number of members fitted in parallel, as in scikit-learn.
+        n_jobs: number of members fitted in parallel; None is 1 and -1 all cores, as in scikit-learn.
         verbose: 1 prints a line for each classifier fitted.
-        random_state: seed; the same seed gives the same model.
+        random_state: seed or ``RandomState``; the same seed gives the same model.
 
     Attributes:
         classes_: the labels, or 0 to K - 1 for K attributes.
-        class_uncertainty_, margins_: of each class, out of fold; (classes,) or (attributes, 2).
-        weights_: of each classifier in the blend.
+        class_uncertainty_, margins_: uncertainty and margin of each class, from out-of-fold predictions, (classes,) or
+            (attributes, 2).
+        weights_: weight of each classifier in the blend, (classifiers,), summing to 1.
         members_: the fitted members of each classifier, a list of lists; a ``FrozenEstimator`` is its own only member.
-        out_of_fold_: calibrated probabilities of the training rows, from members that have not seen them; NaN for
-            rows of weight 0, rows left out of very large tables, and rows of a class that the other folds lack.
+        out_of_fold_: calibrated probabilities of the training rows by members not fitted to them, (rows, classes) or
+            (rows, attributes, 2); NaN for rows of weight 0, rows left out of very large tables, and rows of a class
+            that the other folds lack.
         decision_: the rule with its thresholds, chosen on out-of-fold predictions, and its expected results.
-        calibrated_: turns the blend's logits into probabilities and prediction sets.
-        encoder_: encodes a frame's text, dates and missing values as numbers; None if X is used as it is.
+        calibrated_: the calibration, from the blend's logits to probabilities and prediction sets.
+        encoder_: the fitted ``TableEncoder`` for text, dates and missing values; None if X is used as it is.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -105,14 +111,16 @@ class BalancedClassifier(CalibratedClassifier):
         *,
         classes: ArrayLike | None = None,
         random_state: int | None = None,
-    ) -> "BalancedClassifier":
-        """Fit to another model's predictions for rows that it was not trained on.
+    ) -> BalancedClassifier:
+        """Correct and calibrate the predictions of an external model, given for rows that it was not trained on.
 
         Args:
-            probabilities: (rows, classes); for two classes, that of the second, (rows,), is enough. With several
+            probabilities: (rows, classes); for two classes, those of the second, (rows,), are enough. With several
                 labels, the probability of each being 1, (rows, labels).
             y: true labels, (rows,), or a 0/1 matrix, (rows, labels).
-            classes: the labels in the order of the columns; None is the sorted labels of ``y``, or its columns.
+            classes: the labels in the order of the columns, (classes,); None is the sorted labels of ``y``, or its
+                columns.
+            random_state: seed, as for the class.
 
         Returns:
             A classifier that takes such probabilities as X: ``clf.predict(new_probabilities)``.
@@ -129,14 +137,18 @@ class BalancedClassifier(CalibratedClassifier):
         model = GivenProbabilities(named, several=truth.ndim > 1)
         return cls(FrozenEstimator(model), random_state=random_state).fit(model.columns(probabilities), y)
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
-    ) -> "BalancedClassifier":
-        """Fit to X (rows, columns), an array or a data frame, and to y: labels (rows,), or a 0/1 matrix.
+    ) -> BalancedClassifier:
+        """Fit the members, the blend, the calibration and the decision rule.
 
         Args:
-            sample_weight: number of rows that each counts as, (rows,); rows of weight 0 are left out.
-            groups: rows of one group, such as a patient or a customer, are never on both sides of a fold, (rows,).
+            X: an array of numbers or a data frame with columns of any kind, (rows, columns).
+            y: labels, (rows,), or a 0/1 matrix, (rows, attributes).
+            sample_weight: (rows,); a row of weight 2 counts as two rows. Only ratios matter; rows of weight 0 are left
+                out. Every classifier must support weights.
+            groups: group of each row, such as a patient or a customer, (rows,); no group is on both sides of a fold.
         """
         self._check_probabilities()
         if self.decision is not None:
@@ -182,10 +194,11 @@ class BalancedClassifier(CalibratedClassifier):
         """Return the uncertainty of each prediction, (rows,), summed over the attributes if there are several.
 
         Args:
+            X: as for :meth:`predict`, (rows, columns).
             target_prior: the class prior where the model is used, as for :meth:`predict`.
-            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), where p are the probabilities
-                that decide it. ``"epistemic"`` is the part of it due to the members' disagreement, the trace of their
-                covariance, which more data would reduce; it is 0 for a single trained model, which has no members.
+            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), of the probabilities p that
+                decide it. ``"epistemic"`` is the part of it due to disagreement between members, the trace of their
+                covariance, which more data would reduce; it is 0 for a single trained model.
         """
         if kind not in ("total", "epistemic"):
             raise InvalidInputError(f"kind must be 'total' or 'epistemic', got {kind!r}.")
@@ -203,21 +216,22 @@ class BalancedClassifier(CalibratedClassifier):
         return np.asarray(found.flatten(1).sum(-1).minimum(together).numpy())
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder``; nothing in it can run code.
+        """Save the fitted model to a ``folder`` without pickle, so that loading it cannot run code.
 
-        The files are ``model.json``, ``model.safetensors``, one for each member, and a model card. Classifiers of your
-        own class cannot be saved.
+        The files are ``model.json``, ``model.safetensors``, one per member, and a model card. Only classifiers of
+        scikit-learn, imbalanced-learn, LightGBM, XGBoost and CatBoost can be saved.
         """
         check_is_fitted(self)
         save_blend(Path(folder), self)
         write_model_card(Path(folder), self)
 
     @classmethod
-    def load(cls, folder: str | Path) -> "BalancedClassifier":
-        """Read a model written by :meth:`save` from its ``folder``."""
+    def load(cls, folder: str | Path) -> BalancedClassifier:
+        """Load a model saved by :meth:`save` from its ``folder``."""
         saved = load_blend(Path(folder))
         record, members = saved.record, saved.fitted.members
-        given = {name: value for name, value in record.parameters.items() if name in ("members", "probabilities")}
+        names = ("members", "probabilities", "random_state")
+        given = {name: record.parameters[name] for name in names if name in record.parameters}
         found = cls(record.parameters.get("estimator") or unfitted(members), **given)  # type: ignore[arg-type]
         restore_common(found, record, saved.fitted.classes)
         found._as_they_are = record.rows_as_they_are

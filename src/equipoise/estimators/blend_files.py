@@ -30,6 +30,7 @@ from equipoise.estimators.saved_model import (
     stored_rule,
     write_saved,
 )
+from equipoise.options import is_whole
 from equipoise.storage.files import read_plain
 from equipoise.storage.records import MOST_CLASSES
 from equipoise.storage.run_files import MEMBERS, MODEL, MODEL_RECORD
@@ -75,6 +76,7 @@ def save_blend(folder: Path, fitted: Any) -> None:
             "members": int(fitted.members),
             "probabilities": fitted.probabilities,
             "estimator": _named(fitted.estimator),
+            "random_state": int(fitted.random_state) if is_whole(fitted.random_state) else None,
         },
         multilabel=own.several,
         rows_as_they_are=fitted._as_they_are,

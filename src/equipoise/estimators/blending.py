@@ -87,7 +87,7 @@ class Blend:
         counts = class_counts(target, self.uncertainty.shape[-1], sample_weight).double()
         prior = counts / counts.sum(-1, keepdim=True)
         aimed = prior.clamp_min(SMALLEST_SHARE) * self.margins.exp()
-        return Calibrated(prior, aimed / aimed.sum(-1, keepdim=True), Scaling.none(tuple(prior.shape)))
+        return Calibrated(prior, aimed / aimed.sum(-1, keepdim=True), Scaling.identity(tuple(prior.shape)))
 
 
 def blend_weights(outputs: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> Tensor:

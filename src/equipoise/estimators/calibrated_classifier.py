@@ -1,5 +1,7 @@
 """The common interface of all estimators: calibrated probabilities, decisions and prediction sets from logits."""
 
+from __future__ import annotations
+
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -23,6 +25,7 @@ from equipoise.decisions import Balanced, Chosen, DecisionRule, Evidence, Situat
 from equipoise.decisions.by_class import ByClass
 from equipoise.decisions.situation import prior_of
 from equipoise.errors import EquipoiseWarning, InvalidInputError, listed
+from equipoise.estimators.failed_fits import all_or_nothing
 from equipoise.estimators.hub import fetch_model, push_model
 from equipoise.estimators.input_rows import checked_labels
 from equipoise.options import check_choice
@@ -36,9 +39,9 @@ Self = TypeVar("Self", bound="CalibratedClassifier")
 
 
 class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """An estimator whose logits become probabilities at any class prior, decisions and prediction sets.
+    """Base class of the estimators: logits become probabilities at any class prior, decisions and prediction sets.
 
-    A subclass defines how rows are checked, and the logits and probabilities that its model gives them.
+    A subclass defines how rows are checked, and the logits that its model gives them.
     """
 
     classes_: Array
@@ -60,17 +63,18 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> Array:
         """Return the label of each row; for several labels, a 0/1 matrix.
 
-        Without a rule, it is the most probable label at the class prior that the method aims at: by default a balanced
-        one, which is what margins are for. A rare class is then predicted if the evidence favours it, even if a common
-        one is more probable. A network trained with plain cross-entropy aims at the training samples' prior.
+        Without a rule, it is the most probable label at the class prior that the method aims at, by default a balanced
+        one: a rare class is predicted if it would be the most probable one were all classes equally common. A network
+        trained with plain cross-entropy aims at the training samples' prior.
 
         Args:
+            X: (rows, columns) as for ``fit``, or images.
             decision: a rule of :mod:`equipoise.decisions` to use instead of the estimator's own.
-            target_prior: the class prior where the model is used, shares in the order of ``classes_`` or by class. The
-                label is then the most probable one there, or your rule's answer there; it takes precedence over the
-                rule's ``class_prior``.
-            abstain: allowed error rate of each class. Rows for which more than one class remains possible at that rate
-                are masked in the result, a ``numpy.ma.MaskedArray``.
+            target_prior: the class prior where the model is used: shares in the order of ``classes_``, (classes,), or
+                a dict of shares by class. The label is then the most probable one there, or the rule's answer there;
+                it takes precedence over the rule's ``class_prior``.
+            abstain: allowed error rate of each class, above 0 and below 1. Rows for which more than one class remains
+                possible at that rate are masked in the result, a ``numpy.ma.MaskedArray``. None masks nothing.
         """
         logits, prior = self._logits(self._rows(X)), self._decision_prior(target_prior)
         rule = self.decision if decision is None else decision
@@ -85,21 +89,22 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return labels
         if not 0 < abstain < 1:
             raise InvalidInputError(
-                f"abstain must be the share of each class that may be missed, above 0 and below 1, got {abstain}."
+                f"abstain must be the allowed error rate of each class, above 0 and below 1, got {abstain}."
             )
-        possible = self.calibrated_.sets(logits, 1 - abstain, named=places)
+        possible = self.calibrated_.sets(logits, 1 - abstain, predicted=places)
         self._warn_of_never_ruled_out(abstain)
         masked: Array = np.ma.masked_array(labels, mask=unanswered(possible))
         return masked
 
     def choose(self, decision: DecisionRule, *, target_prior: Prior | None = None) -> Chosen:
-        """Return a rule with its thresholds, its expected results, and what holds with 95 % confidence.
+        """Choose the thresholds of a rule; return them with its expected results and its 95 % guarantees.
 
-        It is chosen on predictions for rows that the model was not trained on: out-of-fold ones, held-out ones, or
+        They are chosen on predictions for rows that the model was not trained on: out-of-fold ones, held-out ones, or
         those of :meth:`calibrate`.
 
         Args:
-            target_prior: the class prior where it is used, instead of the rule's own.
+            decision: a rule of :mod:`equipoise.decisions`.
+            target_prior: the class prior where it is used, as for :meth:`predict`; None takes the rule's own.
         """
         check_is_fitted(self)
         check_rule(decision)
@@ -117,8 +122,9 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         balanced one.
 
         Args:
-            target_prior: the class prior where the model is used, in the order of ``classes_``, if it differs; Bayes'
-                rule moves the probabilities there. :meth:`estimate_prior` estimates it from unlabelled samples.
+            X: (rows, columns) as for ``fit``, or images.
+            target_prior: the class prior where the model is used, if it differs, as for :meth:`predict`; Bayes' rule
+                moves the probabilities there. :meth:`estimate_prior` estimates it from unlabelled samples.
         """
         found = self._probabilities(self._rows(X), self._decision_prior(target_prior))
         return found[..., 1] if self._multilabel else found
@@ -126,23 +132,33 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def prediction_sets(self, X: ArrayLike | Images, level: float = 0.9) -> NDArray[np.bool_]:
         """Return which labels remain possible, (rows, classes), or 0 and 1 of each attribute, (rows, attributes, 2).
 
-        For each class, however rare, at least a share ``level`` of its samples have it in their set. A set always
+        For each class, however rare, the sets of at least a share ``level`` of its samples contain it. A set also
         contains the class that :meth:`predict` returns, so it is never empty. A class calibrated on fewer than
         level / (1 - level) samples is never ruled out.
+
+        Args:
+            X: (rows, columns) as for ``fit``, or images.
+            level: coverage of each class, above 0 and below 1.
         """
-        return self.calibrated_.sets(self._logits(self._rows(X)), level, self._decision_prior(None))
+        logits = self._logits(self._rows(X))
+        return self.calibrated_.sets(logits, level, self._decision_prior(None))
 
     def estimate_prior(self, X: ArrayLike | Images) -> Array:
-        """Estimate the class prior of unlabelled samples, for ``target_prior``: by EM (Saerens et al. 2002).
+        """Estimate the class prior of unlabelled samples X, (classes,) or (attributes, 2), for ``target_prior``.
 
-        One pseudo-sample is added to each class, so that a few rows do not rule a class out.
+        Uses the EM algorithm of Saerens et al. (2002), with one pseudo-sample per class so that a few rows do not rule
+        a class out.
         """
         return estimate_prior(self._probabilities(self._rows(X), None), old=self.prior_, smoothing=1)
 
+    @all_or_nothing
     def calibrate(self: Self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Calibrate probabilities and prediction sets again, on labelled samples X, y that were not trained on.
+        """Recalibrate probabilities, prediction sets and thresholds on labelled samples that were not trained on.
 
-        ``sample_weight``, (samples,), weighs samples for the probabilities; for the sets all count equally.
+        Args:
+            X: as for :meth:`predict`, (rows, columns), or images.
+            y: labels among ``classes_``, (rows,), or a 0/1 matrix, (rows, attributes).
+            sample_weight: weight of each row for probabilities and thresholds, (rows,); prediction sets ignore it.
         """
         x = self._rows(X)
         labels = checked_labels(y)
@@ -154,7 +170,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             warnings.warn(
                 f"the rows to calibrate on lack the class {named}, so every set will contain it.",
                 EquipoiseWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         logits = self._logits(x)
         self.calibrated_ = self.calibrated_.fit_on(logits, target, sample_weight=weight)
@@ -163,12 +179,12 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @abstractmethod
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder``."""
+        """Save the fitted model to a ``folder``."""
 
     @classmethod
     @abstractmethod
     def load(cls: type[Self], folder: str | Path) -> Self:
-        """Read a model written by :meth:`save` from its ``folder``."""
+        """Load a model saved by :meth:`save` from its ``folder``."""
 
     def push_to_hub(self, repo_id: str, *, private: bool = True, revision: str | None = None) -> str:
         """Push the fitted model and its card to the Hugging Face Hub; return the commit's URL.
@@ -196,6 +212,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @property
     def prior_(self) -> Array:
         """Class prior of the training rows by their weights, (classes,) or (attributes, 2)."""
+        check_is_fitted(self)
         found: Array = self.calibrated_.prior.numpy().copy()
         return found
 
@@ -282,9 +299,8 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         few = listed([str(self.classes_[place[0]]) for place in never], most=5, quoted=False)
         fewest = min(int(thresholds.counts[tuple(place)]) for place in never)
         warnings.warn(
-            f"too few calibration samples ({fewest} of the rarest) "
-            f"to ever rule out {few} at abstain={abstain:g}, so rows stay undecided; calibrate on more, or allow more "
-            "mistakes.",
+            f"too few calibration samples ({fewest} of the rarest) to ever rule out {few} at abstain={abstain:g}, so "
+            "rows stay undecided; calibrate on more samples, or allow a higher error rate.",
             EquipoiseWarning,
             stacklevel=3,
         )

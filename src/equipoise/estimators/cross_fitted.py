@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 from torch import Tensor
 
@@ -157,7 +158,7 @@ class CrossFittedMembers:
                 f"all rows of {named} lie in one fold, so that no out-of-fold prediction shows how well it is "
                 "recognised; its margin follows its count alone.",
                 EquipoiseWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return honest
 
@@ -233,6 +234,8 @@ def _fit(model: Any, x: Any, target: NDArray[np.int64], part: Array, sample_weig
     if sample_weight is None:
         return model.fit(rows, target[part])
     step = model.steps[-1] if isinstance(model, Pipeline) else None
+    if step is not None and get_config()["enable_metadata_routing"]:  # its steps have requested what they take
+        return model.fit(rows, target[part], sample_weight=sample_weight[part])
     if not has_fit_parameter(model if step is None else step[1], "sample_weight"):
         raise InvalidInputError(f"{type(model).__name__} does not support sample_weight; leave the weights out.")
     return model.fit(rows, target[part], **{f"{step[0] + '__' if step else ''}sample_weight": sample_weight[part]})

@@ -42,6 +42,7 @@ def fit_encoder(estimator: Any, table: Any, labels: Array, groups: ArrayLike | N
     validate_data(estimator, table, skip_check_array=True)
     check_consistent_length(table, labels)
     encoder = estimator.encoder_ = clone(estimator.encoder or TableEncoder(pictures=installed_pictures()))
+    encoder.set_output(transform="default")  # models take arrays, whatever scikit-learn's configuration asks for
     rows: Array = encoder.fit_transform(table, column_or_matrix(labels), groups)
     return rows
 
@@ -53,6 +54,7 @@ def network_samples(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
         labels = checked_labels(y)
         check_consistent_length(X, labels)
         estimator.n_features_in_ = X.shape[1]  # channels
+        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit to a frame
         return X, labels
     table, own = checked_table(X), estimator.backbone is not None
     if not own and hasattr(table, "columns") and (estimator.encoder is not None or needs_encoding(table)):

@@ -69,7 +69,8 @@ class LogOddsVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class of each row."""
-        found: Array = self.classes_[self.predict_proba(X).argmax(1)]
+        most = self.predict_proba(X).argmax(1)
+        found: Array = self.classes_[most]
         return found
 
     def _map(self, columns: tuple[int, ...], width: int) -> Array:

@@ -1,5 +1,7 @@
 """The scikit-learn estimator of the paper's network: ``UncertaintyBalancedClassifier().fit(X, y)``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +22,7 @@ from equipoise.data.labels import class_counts, encode_labels
 from equipoise.decisions import DecisionRule
 from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier, Prior, relative_weights_of
+from equipoise.estimators.failed_fits import all_or_nothing
 from equipoise.estimators.input_rows import network_rows, network_samples
 from equipoise.estimators.model_card import write_model_card
 from equipoise.estimators.network_files import SavedModel, load_model, restored_network, save_model
@@ -27,11 +30,11 @@ from equipoise.estimators.network_prediction import PredictionModule
 from equipoise.estimators.network_training import class_correction, train_network
 from equipoise.estimators.options_to_settings import (
     check_parameters,
+    effective_option,
     has_unseen,
     held_out_rows,
     recipe_for,
     settings_for,
-    told,
 )
 from equipoise.estimators.saved_model import restore_common
 from equipoise.estimators.training_options import TrainingOptions, positional
@@ -52,52 +55,53 @@ Probabilities = Literal["natural", "balanced"]
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
-    """Neural classifier for imbalanced data: uncertainty decides how much margin each class and sample gets.
+    """Classify imbalanced data with a neural network: uncertainty decides the margin of each class and sample.
 
     Args:
-        backbone: any ``nn.Module`` from X to features of shape (batch, D); a copy of it is trained. None takes the
-            paper's network: standardised columns, two hidden layers, dropout.
+        backbone: any ``nn.Module`` from X to features of shape (batch, D); a copy of it is trained. None builds the
+            paper's network for tables: standardised columns, two hidden layers, dropout.
         width: units per hidden layer; None chooses from the number of samples.
         weight_decay: weight decay of AdamW.
-        kind: how class uncertainty is measured, see ``class_uncertainty``.
-        strength: how strong the margins are, see ``Curriculum``: ``"uncertainty"`` needs no held-out samples,
-            ``"feedback"`` measures it on them; a number is that strength. ``"head"`` phases in the margins of a method
-            such as ``"arcface"``, spread over the classes as ``margins`` says, or unchanged with ``kind=None``.
+        kind: kind of class uncertainty, see ``class_uncertainty``; with ``strength="head"`` None leaves the method's
+            own margins unchanged.
+        strength: strength of the margins, see ``Curriculum``. ``"uncertainty"``: as ``margins`` say, without held-out
+            samples. ``"feedback"``: adjusted after every epoch on held-out samples. ``"head"``: the method's own, such
+            as ``"arcface"``'s, phased in over the class stage. A number: that strength.
         held_back: share of the training samples that the first two stages leave out, to calibrate probabilities and,
-            unless margins are by counts, to measure what predictions still lack; the last stage trains on all. None is
-            a tenth, or 0 if samples are mixed, because mixing should leave little overconfidence to correct.
-        calibration: which samples the probabilities are calibrated on. ``"held_back"``: those that the first two
-            stages leave out, at no cost (methods without stages are not calibrated). ``"validation"``: a share of
-            ``validation_fraction`` that no epoch sees; abstention needs it, and it cannot be combined with
-            ``early_stopping`` or ``strength="feedback"``, which choose something on these samples. ``"none"``.
-        probabilities: the class prior of ``predict_proba``. ``"natural"``: that of the training samples, for
-            probabilities to act on directly; ``predict`` may then differ from the most probable class. ``"balanced"``:
-            all classes equally common, and ``predict`` is the argmax, whatever the method. Use it in compositions that
-            decide by the probabilities themselves, such as ``VotingClassifier(voting="soft")``, stacking or
+            unless margins are by counts, to fit the logit correction; the last stage trains on all. None is a tenth,
+            or 0 if samples are mixed, which should leave little overconfidence to correct.
+        calibration: samples that the probabilities are calibrated on. ``"held_back"``: those that the first two stages
+            leave out (methods without stages are then not calibrated). ``"validation"``: the ``validation_fraction``,
+            which no epoch sees; abstention needs it, and it excludes ``early_stopping`` and ``strength="feedback"``,
+            which use these samples for choices of their own. ``"none"``: no calibration.
+        probabilities: the class prior of ``predict_proba``. ``"natural"``: that of the training samples; ``predict``
+            may then differ from the most probable class. ``"balanced"``: all classes equally common, and ``predict`` is
+            the argmax of ``predict_proba``, whatever the method. Use it in compositions that decide by the
+            probabilities themselves, such as ``VotingClassifier(voting="soft")``, stacking or
             ``cross_val_predict(method="predict_proba").argmax(1)``, which would otherwise lose rare classes.
-        decision: a rule of :mod:`equipoise.decisions` for ``predict``; None is ``Balanced()``. Rules with
-            thresholds need ``calibration="validation"``, or :meth:`calibrate`.
+        decision: the decision rule of ``predict``, one of :mod:`equipoise.decisions`; None is ``Balanced()``. Rules
+            with thresholds need ``calibration="validation"``, or :meth:`calibrate`.
         validation_fraction: share of the training samples held out, stratified, for ``strength="feedback"``, for
             ``early_stopping`` and for ``calibration="validation"``; without these, all samples are trained on.
         encoder: a ``TableEncoder`` with your own column kinds or text encoder; a copy of it is fitted to frames with
             columns that are not numbers. None uses the defaults.
         early_stopping, patience: stop when balanced accuracy on the held-out samples has not improved for ``patience``
             epochs, and keep the best epoch's weights.
-        warm_start: start from the weights of the last fit.
-        run_dir: a folder for ``metrics.jsonl`` and checkpoints; an interrupted fit found there is continued.
+        warm_start: start from the weights of the last fit, which must have had the same classes, columns and width.
+        run_dir: a folder for ``metrics.jsonl`` and checkpoints; an interrupted fit found there is resumed, for which
+            ``random_state`` must be set.
         verbose: 1 shows a progress bar on a terminal.
-        random_state: seed; the same seed gives the same weights.
+        random_state: seed or ``RandomState``; the same seed gives the same weights.
 
     Attributes:
         classes_: the labels, or 0 to K - 1 for K attributes.
         class_uncertainty_, margins_: one per class, (classes,) or (attributes, 2); None for methods without them.
-        prior_: class prior of the training samples by their weights, (classes,) or (attributes, 2), at which
-            probabilities are given.
+        prior_: weighted class prior of the training samples, (classes,) or (attributes, 2).
         decision_: the rule with its thresholds, and its expected results if there are samples to estimate them on.
-        calibrated_: turns the network's logits into probabilities and prediction sets.
-        history_: ``{"chosen": what was chosen for these data, "epochs": one record per epoch}``.
+        calibrated_: the calibration, from the network's logits to probabilities and prediction sets.
+        history_: ``"chosen"``, the settings chosen for these data, and ``"epochs"``, one record per epoch.
         network_: the trained torch module.
-        encoder_: encodes a frame's text, dates and missing values as numbers; None if X is used as it is.
+        encoder_: the fitted ``TableEncoder`` for text, dates and missing values; None if X is used as it is.
 
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
@@ -125,17 +129,19 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     verbose: int = 0
     random_state: int | np.random.RandomState | None = None
 
+    @all_or_nothing
     def fit(
         self, X: ArrayLike | Images, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> "UncertaintyBalancedClassifier":
-        """Fit to samples X and labels y.
+    ) -> UncertaintyBalancedClassifier:
+        """Train the network, and calibrate it.
 
-        X is (samples, columns), an array of numbers or a data frame of columns of any kind; with a backbone (samples,
-        ...), or images. y are labels (samples,), or a 0/1 matrix (samples, attributes).
-
-        ``sample_weight``, (samples,): a row of weight two counts as two rows in the loss, the class
-        counts, the class uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; rows
-        of weight 0 are left out.
+        Args:
+            X: an array of numbers or a data frame with columns of any kind, (samples, columns); with a ``backbone``
+                an array (samples, ...), or images.
+            y: labels, (samples,), or a 0/1 matrix, (samples, attributes).
+            sample_weight: (samples,); a sample of weight 2 counts as two in the loss, the class counts, the class
+                uncertainty, the correction, the calibration and ``prior_``. Only ratios matter; samples of weight 0
+                are left out.
         """
         check_parameters(self)
         x, labels = network_samples(self, X, y)
@@ -149,14 +155,13 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         fit = partial(train_network, self, data, recipe, seed)
         folder = None if self.run_dir is None else Path(self.run_dir)
         lacking = None
-        if told(self, "margins") == "out_of_fold" and recipe.uncertain:
+        if effective_option(self, "margins") == "out_of_fold" and recipe.uncertain:
             by_fold = lambda part, own: fit(part, own, held_out).network  # noqa: E731
             lacking = class_correction(trained_on, by_fold, seed=seed, folder=folder)
         network, curriculum, settings, epochs = fit(trained_on, folder, held_out, classes if self.warm_start else None)
         scaling = None if curriculum is None else curriculum.scaling
         if lacking is not None:
             network.head.shift, scaling = lacking
-        # only now: a failed fit leaves the previous one intact
         self.classes_, self._recipe, self._seed = classes, recipe, seed
         self._keep(network, None if curriculum is None else curriculum.uncertainty)
         self.calibrated_ = Calibrated.of_loss(network.head, counts, None if self.calibration == "none" else scaling)
@@ -178,13 +183,14 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
     def predict_proba(self, X: ArrayLike | Images, target_prior: Prior | None = None, *, passes: int = 0) -> Array:
         """Return probabilities (rows, classes), or of each attribute being 1, (rows, attributes).
 
-        They are calibrated, and hold where classes are as common as among the training samples, or, with
-        ``probabilities="balanced"``, all equally common.
+        They are calibrated at the class prior of the training samples or, with ``probabilities="balanced"``, at a
+        balanced one.
 
         Args:
-            target_prior: the class prior where the model is used, in the order of ``classes_``, if it differs; Bayes'
-                rule moves the probabilities there. :meth:`estimate_prior` estimates it from unlabelled samples.
-            passes: average this many stochastic passes instead of one deterministic pass.
+            X: as for :meth:`fit`.
+            target_prior: the class prior where the model is used, if it differs, as for :meth:`predict`; Bayes' rule
+                moves the probabilities there. :meth:`estimate_prior` estimates it from unlabelled samples.
+            passes: number of stochastic passes to average; 0 is one deterministic pass.
         """
         found = self._probabilities(self._rows(X), self._decision_prior(target_prior), passes=passes)
         return found[..., 1] if self._multilabel else found
@@ -200,12 +206,13 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         """Return the uncertainty of each prediction, (rows,), summed over the attributes if there are several.
 
         Args:
+            X: as for :meth:`fit`.
             target_prior: the class prior where the model is used, as for :meth:`predict`.
-            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), where p are the probabilities
-                that decide it, averaged over dropout on the last features in closed form; ``equipoise predict``,
-                reports and exported models give the same. ``"passes"`` is the disagreement of stochastic passes, the
-                trace of the paper's covariance; ``"members"`` that of the networks side by side.
-            passes: number of passes for ``"passes"``; None takes the estimator's own.
+            kind: ``"total"`` is the variance of the predicted label, Σ_c p_c(1 − p_c), of the probabilities p that
+                decide it, averaged over dropout on the last features in closed form; ``equipoise predict``, reports and
+                exported models give the same. ``"passes"`` is the disagreement of stochastic passes, the trace of the
+                paper's covariance; ``"members"`` is that of the networks trained side by side.
+            passes: number of passes for ``"passes"``; None takes the estimator's ``passes``.
         """
         if kind not in ("total", "passes", "members"):
             raise InvalidInputError(f"kind must be 'total', 'passes' or 'members', got {kind!r}.")
@@ -232,7 +239,7 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         return np.asarray(self._in_batches(x, traces, passes=draws).numpy())
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model into a ``folder``; nothing in it can run code.
+        """Save the fitted model to a ``folder`` without pickle, so that loading it cannot run code.
 
         The files are ``model.safetensors``, ``model.json`` and a model card.
         """
@@ -245,15 +252,15 @@ class UncertaintyBalancedClassifier(TrainingOptions, CalibratedClassifier):
         write_model_card(Path(folder), self)
 
     @classmethod
-    def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> "UncertaintyBalancedClassifier":
-        """Read a model written by :meth:`save` from its ``folder``; pass your own ``backbone`` again if it has one."""
+    def load(cls, folder: str | Path, *, backbone: nn.Module | None = None) -> UncertaintyBalancedClassifier:
+        """Load a model saved by :meth:`save` from its ``folder``; pass its custom ``backbone`` again, if any."""
         return cls._restored(load_model(Path(folder)), folder, backbone)
 
     @classmethod
     def _restored(
         cls, model: SavedModel, folder: str | Path, backbone: nn.Module | None = None
-    ) -> "UncertaintyBalancedClassifier":
-        """Build the estimator of a saved model, read from this ``folder``, on the ``backbone`` it was trained with."""
+    ) -> UncertaintyBalancedClassifier:
+        """Build the estimator of a ``model`` read from ``folder``, on the ``backbone`` it was trained with."""
         network, record = restored_network(model, folder, backbone), model.record
         unknown = set(record.parameters) - set(cls().get_params())
         if unknown:

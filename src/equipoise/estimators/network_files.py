@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from equipoise.calibration.calibrated_probabilities import Calibrated
-from equipoise.calibration.scaling import Scaling
 from equipoise.decisions import DecisionRule, Evidence
 from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateError
 from equipoise.estimators.saved_model import (
@@ -28,7 +27,6 @@ from equipoise.estimators.saved_model import (
     stored_rule,
     write_saved,
 )
-from equipoise.losses import ClassVectorLoss
 from equipoise.options import is_whole
 from equipoise.storage.records import AtLeastOne, Count, as_record
 from equipoise.storage.run_files import MODEL, MODEL_RECORD
@@ -38,9 +36,6 @@ from equipoise.training.network_recipe import Network, Recipe
 
 UNSAVED = ("backbone", "run_dir", "decision", "encoder")
 """Parameters left out of a saved model: any object, any folder, or stored elsewhere."""
-OWN = ("prior", "uncertainty")
-MOST_UNAIMED_CLASSES = 2_000
-"""Most classes of a model saved without its loss's prior, which takes memory for each pair of classes to find."""
 
 
 class _Chosen(Struct):
@@ -118,7 +113,7 @@ def load_model(folder: Path) -> SavedModel:
     if classes.shape != (recipe.classes,):
         raise _wrong_labels(folder)
     try:
-        calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(recipe, tensors))
+        calibrated = Calibrated.from_tensors(recipe.class_shape, _calibration(tensors))
     except EquipoiseError as error:
         raise InvalidInputError(f"{folder / MODEL} is damaged or of another version: {error}") from error
     network = of_prefix("network", tensors)
@@ -148,36 +143,17 @@ def restored_network(model: SavedModel, folder: str | Path, backbone: nn.Module 
     return network
 
 
-def _calibration(recipe: Recipe, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that a model is calibrated by; models saved before there was calibration have only a prior."""
+def _calibration(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors that a model is calibrated by; refuse those of odd types, and such an uncertainty."""
     found = of_prefix("calibrated", tensors)
     for name, tensor in (tensors | found).items():
-        if (name in found or name in OWN) and tensor.dtype not in KINDS:
+        if (name in found or name == "uncertainty") and tensor.dtype not in KINDS:
             raise InvalidInputError(f"the tensor {name!r} is of the type {tensor.dtype}; save the model again.")
-    if not found and "prior" in tensors:
-        scaling = Scaling.none(recipe.class_shape)
-        found = {"prior": tensors["prior"], "scale": scaling.scale, "bias": scaling.bias}
-    if "prior" in found and "aimed" not in found and tuple(found["prior"].shape) == recipe.class_shape:
-        if recipe.class_shape[-1] > MOST_UNAIMED_CLASSES:
-            raise InvalidInputError(
-                f"the prior that its loss aims at is missing, for {recipe.classes:,} classes; train it again."
-            )
-        found["aimed"] = Calibrated.of_loss(_saved_head(recipe, tensors), found["prior"]).aimed
     return found
 
 
 def _wrong_labels(folder: Path) -> InvalidInputError:
     return InvalidInputError(f"{folder} holds a damaged model: its labels are not those of its recipe; save it again.")
-
-
-def _saved_head(recipe: Recipe, tensors: dict[str, Tensor]) -> ClassVectorLoss:
-    """Build a head with a saved one's class values (counts, weights, margins), without its class vectors."""
-    head = recipe.head(torch.ones(recipe.class_shape), features=recipe.members)
-    for name, own in head.named_buffers():
-        kept = tensors.get(f"network/head.{name}")
-        if kept is not None and kept.shape == own.shape:
-            own.copy_(kept)
-    return head
 
 
 def _check_sizes(folder: Path, record: ModelRecord, recipe: Recipe, network: dict[str, Tensor]) -> None:

@@ -28,16 +28,16 @@ HELD_BACK = 0.1
 """Share of the samples that calibrates the probabilities by default."""
 
 
-def told(options: "UncertaintyBalancedClassifier", name: str) -> Any:
-    """Return an option as the method sets it, or as the user did."""
+def effective_option(options: "UncertaintyBalancedClassifier", name: str) -> Any:
+    """Return the value of an option in force: the preset method's, otherwise the user's."""
     preset = PRESETS.get(options.method, {}) if isinstance(options.method, str) else {}
     return preset.get(name, getattr(options, name))
 
 
-def _of_the_loss(options: "UncertaintyBalancedClassifier", name: str) -> Any:
-    """Return an option as the entry of ``LOSSES`` sets it itself, or as the method does."""
-    fixed = fixed_options(loss_builder(told(options, "method")))
-    return fixed.get(name, told(options, name))
+def _loss_option(options: "UncertaintyBalancedClassifier", name: str) -> Any:
+    """Return the value of a loss's option in force: that fixed by its entry in ``LOSSES``, otherwise the above."""
+    fixed = fixed_options(loss_builder(effective_option(options, "method")))
+    return fixed.get(name, effective_option(options, name))
 
 
 def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
@@ -69,7 +69,7 @@ def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
 
 
 def has_unseen(options: "UncertaintyBalancedClassifier") -> bool:
-    """Return whether there are samples that no epoch sees and that choose nothing about the network."""
+    """Return whether some samples are held out of all epochs and of every choice about the network."""
     return options.calibration == "validation" and not (options.early_stopping or options.strength == "feedback")
 
 
@@ -91,18 +91,18 @@ def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mix
     given: dict[str, Any] = {stage: getattr(options, name) for stage, name in stages.items()}
     lengths = {stage: length for stage, length in given.items() if length is not None}
     names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
-    chosen = {name: told(options, name) for name in names}
+    chosen = {name: effective_option(options, name) for name in names}
     if chosen["margins"] == "out_of_fold":  # calibrated out of fold
         chosen["held_back"] = 0.0
     elif chosen["held_back"] is None:
         chosen["held_back"] = 0.0 if mixing else HELD_BACK
     known = chosen["margins"] in BY_COUNTS and chosen["strength"] == "uncertainty"
-    known &= _of_the_loss(options, "form") == "additive" and "softmax" not in lengths
+    known &= _loss_option(options, "form") == "additive" and "softmax" not in lengths
     return Curriculum(epochs, **lengths, **chosen, from_start=known)
 
 
 def settings_for(options: "UncertaintyBalancedClassifier", samples: int, seed: int) -> Settings:
-    """Return the settings of a training on this many samples: options of the same name, and what they decide."""
+    """Return the settings of a training on this many samples, from options of the same names and from their number."""
     given = {each.name: getattr(options, each.name) for each in fields(Settings) if hasattr(options, each.name)}
     batch_size = choose_batch_size(samples) if options.batch_size is None else options.batch_size
     length = choose_length(samples, batch_size, options.epochs)
@@ -115,11 +115,11 @@ def recipe_for(
 ) -> Recipe:
     """Return the network to train for samples x with these classes."""
     several = target.ndim > 1
-    mixable = not several and rows_of(x).blocks() is None  # a table that is read in parts has not all rows at hand
+    mixable = not several and rows_of(x).blocks() is None  # a table read in parts cannot draw partners from all rows
     own = default_sample_level(math.prod(x.shape[1:]), mixable=mixable)
     found = Recipe(
-        **{name: told(options, name) for name in ("method", "form", "placement", "normalize")},
-        sample_level=told(options, "sample_level") or own,
+        **{name: effective_option(options, name) for name in ("method", "form", "placement", "normalize")},
+        sample_level=effective_option(options, "sample_level") or own,
         classes=len(classes),
         multilabel=several,
         dropout=options.dropout,
@@ -133,6 +133,6 @@ def _members(options: "UncertaintyBalancedClassifier", recipe: Recipe, samples: 
     """Return how many networks are trained side by side."""
     if options.members is not None:
         return options.members
-    able = _of_the_loss(options, "form") == "additive"
-    able &= (_of_the_loss(options, "sample_level") or recipe.sample_level) in ("none", "mixing")
+    able = _loss_option(options, "form") == "additive"
+    able &= (_loss_option(options, "sample_level") or recipe.sample_level) in ("none", "mixing")
     return choose_members(samples) if recipe.uncertain and able and options.backbone is None else 1

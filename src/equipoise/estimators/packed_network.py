@@ -104,7 +104,8 @@ class PackedNetwork(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class of each row."""
-        found: Array = self.classes_[self.predict_proba(X).argmax(1)]
+        most = self.predict_proba(X).argmax(1)
+        found: Array = self.classes_[most]
         return found
 
     def _forward(self, x: Array) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
@@ -18,9 +17,9 @@ from torch import Tensor
 
 from equipoise.data.encoder import TableEncoder
 from equipoise.decisions import DecisionRule, Evidence, rule_from_json
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.models.picture_features import installed_pictures
-from equipoise.storage.files import write_atomically, writing_into
+from equipoise.storage.files import write_atomically, write_tensors, writing_into
 from equipoise.storage.records import MOST_CLASSES, AtLeastOne, Name, read_json
 from equipoise.storage.run_files import MODEL, MODEL_RECORD
 from equipoise.storage.size_limits import load_tensors
@@ -53,9 +52,8 @@ Record = TypeVar("Record", bound=SavedRecord)
 
 def write_saved(folder: Path, record: SavedRecord, tensors: dict[str, Tensor]) -> None:
     """Write both files atomically, ``model.json`` last: a folder with that file is complete."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with writing_into(folder, "a model"):
-        write_atomically(folder / MODEL, safetensors.torch.save(plain))
+        write_tensors(folder / MODEL, tensors)
         write_atomically(folder / MODEL_RECORD, json.dumps(msgspec.to_builtins(record), indent=1).encode())
 
 
@@ -68,10 +66,8 @@ def read_saved(folder: Path, kind: type[Record]) -> tuple[Record, dict[str, Tens
     record = read_json(path, kind, remedy=REMEDY, most_bytes=LARGEST_RECORD)
     if record.format != FORMAT:
         raise InvalidInputError(f"{path} has format {record.format}, this version reads {FORMAT}; update equipoise.")
-    try:
+    with readable(folder / MODEL, REMEDY, safetensors.SafetensorError):
         return record, load_tensors(folder / MODEL)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{folder / MODEL} cannot be read ({error}); {REMEDY}.") from error
 
 
 def common_record(estimator: Any) -> dict[str, Any]:
@@ -95,8 +91,10 @@ def restore_common(estimator: Any, record: Any, classes: NDArray[Any]) -> None:
     estimator.classes_, estimator.n_features_in_, estimator.history_ = classes, record.columns, record.history
     if record.column_names is not None:
         estimator.feature_names_in_ = np.array(record.column_names, dtype=object)
-    pictures = None if record.encoder is None else installed_pictures()
-    estimator.encoder_ = None if record.encoder is None else TableEncoder.from_json(record.encoder, pictures)
+    estimator.encoder_ = None
+    if record.encoder is not None:
+        encoder = TableEncoder.from_json(record.encoder, installed_pictures())
+        estimator.encoder_ = encoder.set_output(transform="default")
 
 
 def evidence_tensors(evidence: Evidence | None) -> dict[str, Tensor]:

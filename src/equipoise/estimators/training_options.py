@@ -26,15 +26,15 @@ norms, whole margins at full strength, and in the last stage the true logit time
 
 
 MIXED_NUMBERS = 64
-"""Fewest numbers of a sample that is mixed by default."""
+"""Samples with at least this many numbers are mixed by default."""
 
 
 def default_sample_level(numbers: int, *, mixable: bool) -> SampleLevel:
-    """Return the sample level for samples of this many numbers, where none is asked for.
+    """Return the default sample level.
 
     Args:
-        numbers: of a sample.
-        mixable: whether a sample has one label, by which a partner is drawn, and any row is at hand.
+        numbers: how many numbers a sample has.
+        mixable: whether partners can be drawn: samples have one label each, and all rows are in memory or on disk.
 
     >>> default_sample_level(784, mixable=True), default_sample_level(8, mixable=True)
     ('mixing', 'none')
@@ -53,32 +53,32 @@ def _one_of(names: Any) -> Callable[[], Collection[str]]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TrainingOptions:
-    """Options of every training, shared by the estimator and ``equipoise train``.
+    """Training options, shared by the estimator and ``equipoise train``.
 
-    To add one, add a field here, and a line where the estimator uses it; ``Settings`` gets fields of its own by name.
+    To add one, add a field here, and a line where the estimator uses it; fields of ``Settings`` are passed on by name.
     """
 
     method: str = option(
         "uncertainty_margin",
-        "A loss by name; 'cross_entropy' for comparison.",
+        "Name of the loss; 'cross_entropy' is ordinary training.",
         detail="One of ``equipoise.losses.LOSSES``; the default is Equipoise. ``'paper_as_printed'`` follows the paper "
-        "to the letter, whatever the other options say. The estimator also takes a function that builds a loss as "
-        "those do.",
+        "to the letter, whatever the other options say. The estimator also takes a function that builds a loss in the "
+        "same way.",
         choices=loss_and_preset_names,
     )
     epochs: int | None = option(
         None,
         "Passes over the training samples; default: chosen from their number.",
-        detail="None takes enough optimiser steps for small data and not too many for large data, divided into 30 "
-        "epochs; an epoch may be several passes over the data, or part of one. A few passes over large data are "
-        "divided into epochs as well. A warning says if the margins get too few steps.",
+        detail="None trains for 2,000 to 6,000 optimiser steps, more for large data, divided into 30 epochs; an epoch "
+        "may then be several passes over the data, or part of one. If you ask for a few passes over large data, they "
+        "are divided into about 6 epochs. A warning says if the margins get too few steps.",
         least=1,
         whole=True,
     )
     batch_size: int | None = option(
         None,
         "Samples per batch; default: chosen from their number.",
-        detail='``history_["chosen"]`` says what was chosen.',
+        detail='``history_["chosen"]`` holds the chosen value.',
         least=1,
         whole=True,
     )
@@ -88,7 +88,7 @@ class TrainingOptions:
     dropout: float = option(
         0.5,
         "Dropout rate; the uncertainty comes from dropout.",
-        detail="Between the hidden layers and before the class vectors.",
+        detail="Applied between the hidden layers and before the class vectors.",
         least=0,
         below=1,
     )
@@ -104,8 +104,8 @@ class TrainingOptions:
         "counts",
         "Source of the margins: counts, uncertainty, corrected (counts by uncertainty) or out_of_fold.",
         detail="``'corrected'`` corrects the counts by uncertainty, beyond its standard error. "
-        "``'out_of_fold'`` trains as counts do, and shifts predictions by what each class lacks on rows that three "
-        "further networks were not trained on, which takes four times as long.",
+        "``'out_of_fold'`` trains with margins by counts, then shifts each class's logit by what it lacks in the "
+        "out-of-fold predictions of three further networks, which takes four times as long.",
         choices=_one_of(MarginSource),
     )
     sample_level: SampleLevel | None = option(
@@ -113,8 +113,8 @@ class TrainingOptions:
         "Sample-level uncertainty: none, expected, complement, printed or mixing; default: by the number of features.",
         detail="``'mixing'`` trains on samples between two classes, see :mod:`equipoise.training.mixing`; the others "
         "are those of ``UncertaintyMarginLoss``. None mixes samples with at least 64 features (encoded columns, "
-        "pixels × channels, embedding dimensions) and one label each. It takes ``'none'`` with fewer features, where a "
-        "row between two classes may look like a third, and for tables that are read in parts.",
+        "pixels × channels, embedding dimensions) and one label each. With fewer features, where a row between two "
+        "classes may look like a third, and for tables read in parts, None is ``'none'``.",
         choices=_one_of(SampleLevel),
     )
     form: MarginForm = option(
@@ -128,7 +128,7 @@ class TrainingOptions:
         choices=_one_of(Placement),
     )
     normalize: bool = option(True, "Normalise class vectors; the paper does not.")
-    m_max: float = option(3.0, "The largest margin.", above=1)
+    m_max: float = option(3.0, "Largest margin.", above=1)
     rule: MarginRule = option(
         "log",
         "Rule from uncertainty to margins: log, or paper for whole numbers.",
@@ -151,7 +151,7 @@ class TrainingOptions:
     )
     precision: Precision = option(
         "no",
-        "no, or bf16 or fp16 for mixed precision on a GPU.",
+        "Mixed precision on a GPU: no, bf16 or fp16.",
         detail="The head stays in float32.",
         choices=_one_of(Precision),
         flags=("--mixed-precision",),

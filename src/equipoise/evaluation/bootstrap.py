@@ -24,7 +24,8 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
     """Return 95 % intervals of all scores by name, see ``Scores.intervals``; None if there are too many samples.
 
     Args:
-        score: from sums over resamples to the scores of each.
+        answers: the predictions, with the true labels.
+        score: returns the scores of each resample from sums over it.
     """
     drawn = []
     for weights in resamples(answers.true, answers.size):
@@ -44,7 +45,7 @@ def bootstrap_intervals(answers: Answers, score: Callable[[Answers, Tally], list
     return found
 
 
-def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator[NDArray[np.float32]]:
+def resamples(labels: NDArray[np.intp], size: int) -> Iterator[NDArray[np.float32]]:
     """Draw test sets of the same size with replacement; yield how often each sample is drawn, (samples, resamples).
 
     The bootstrap is stratified: each class is drawn from its own samples and keeps its count. A plain bootstrap would
@@ -57,8 +58,9 @@ def resamples(labels: NDArray[np.intp], size: int, *, seed: int = 0) -> Iterator
     Args:
         labels: class indices, (samples,), or 0 and 1, (samples, attributes).
         size: number of classes or attributes.
+        seed: the same seed gives the same resamples.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     samples = len(labels)
     number = min(max(WORK // (samples * size), FEWEST_RESAMPLES), RESAMPLES)
     if samples * size * number > MOST_WORK:

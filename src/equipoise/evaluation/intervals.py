@@ -50,15 +50,15 @@ def known_mean(values: Floats) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def wilson(hits: Floats, trials: Floats, z: float = Z) -> tuple[Floats, Floats]:
-    """Return Wilson's interval of a share; unlike p ± z·s it stays within 0 and 1 and holds for few trials.
+def wilson(hits: Floats, trials: Floats) -> tuple[Floats, Floats]:
+    """Return Wilson's interval of a share; unlike p ± 1.96·s it stays within 0 and 1 and holds for few trials.
 
     >>> [round(float(end), 3) for end in wilson(np.array(0.0), np.array(10.0))]
     [0.0, 0.278]
     """
-    share, square = hits / trials, z * z
+    share, square = hits / trials, Z * Z
     middle = (share + square / (2 * trials)) / (1 + square / trials)
-    half = z / (1 + square / trials) * np.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
+    half = Z / (1 + square / trials) * np.sqrt(share * (1 - share) / trials + square / (4 * trials * trials))
     return np.clip(middle - half, 0, share), np.clip(middle + half, share, 1)
 
 
@@ -102,8 +102,8 @@ def for_next(estimate: Estimate, spread: float, cases: int) -> Estimate:
     return Estimate(value, max(float(value - down), 0.0), float(value + up))
 
 
-def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z) -> tuple[Floats, Floats]:
-    """Return the range of AUCs θ with (observed − θ)² ≤ z²·V(θ), where V is Hanley and McNeil's variance at θ.
+def auc_interval(auc: Floats, positives: Floats, negatives: Floats) -> tuple[Floats, Floats]:
+    """Return the range of AUCs θ with (observed − θ)² ≤ 1.96²·V(θ), where V is Hanley and McNeil's variance at θ.
 
     So an AUC of 1 from a few samples does not count as certain.
 
@@ -119,7 +119,7 @@ def auc_interval(auc: Floats, positives: Floats, negatives: Floats, z: float = Z
         inside, outside = found.copy(), np.full_like(found, outer)
         for _ in range(HALVINGS):
             middle = (inside + outside) / 2
-            holds = (found - middle) ** 2 <= z * z * auc_variance(middle, m, n)
+            holds = (found - middle) ** 2 <= Z * Z * auc_variance(middle, m, n)
             inside, outside = np.where(holds, middle, inside), np.where(holds, outside, middle)
         return np.where(known, inside, np.nan)
 

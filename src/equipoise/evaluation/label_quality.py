@@ -18,6 +18,8 @@ prior π, a label y and its strongest rival j, the rival is right rather than th
 .. math:: \hat F = \frac{q_j}{q_j + q_y}, \qquad q_c \propto p_c / \sqrt{\pi_c} .
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +153,7 @@ def class_sizes(places: Places, classes: int) -> Places:
 
 
 class LabelJudge:
-    """Judge for samples that come in parts: add all of them first, then look at added and other ones.
+    """Judge labels of samples that come in parts: add all parts first, then judge added and other samples.
 
     ``sizes`` are the class sizes of the samples to be added, see :func:`class_sizes`.
     """
@@ -165,7 +167,7 @@ class LabelJudge:
         self._seen: list[tuple[NDArray[Any], ...]] = []
 
     def add(self, features: NDArray[Any], labels: Places) -> None:
-        """Learn from a part."""
+        """Add a part to the regression."""
         rows, weight = _with_constant(features), self._weight(labels)
         if not len(self._gram):
             width = rows.shape[1]
@@ -176,7 +178,7 @@ class LabelJudge:
         self._inverse = None
 
     def look(self, features: NDArray[Any], labels: Places, *, added: bool) -> None:
-        """Judge a part; samples that were added are judged without themselves."""
+        """Judge a part; added samples are judged by the other ones."""
         inverse = self._inverse
         if inverse is None:
             inverse = self._inverse = np.asarray(np.linalg.inv(self._gram + self._ridge()), dtype=np.float64)
@@ -192,7 +194,7 @@ class LabelJudge:
         self._keep(values, kept, labels, added)
 
     def doubt(self) -> LabelDoubt:
-        """Return the doubt about all samples looked at, in that order."""
+        """Return the doubt about all judged samples, in the order of the calls."""
         errors, kept, labels, rivals, added = map(np.concatenate, zip(*self._seen, strict=True))
         if self.several:
             errors = _attribute_errors(errors, labels, added)

@@ -1,7 +1,8 @@
-"""``METRICS``, derived from the scores and known by name; those of each class are in :mod:`.class_metrics`."""
+"""``METRICS``: metrics by name, computed from the scores; those of each class are in :mod:`.class_metrics`."""
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,29 +43,14 @@ def macro_average_precision(found: "Scores") -> float:
     return _of_rarer(found, found.average_precision)
 
 
-def precision_at_k(found: "Scores") -> float:
-    """Return the precision among the k samples ranked first; mean over the classes, with two the rarer one's."""
-    return math.nan if found.top is None else _of_rarer(found, found.top.precision)
+def at_k(name: str, found: "Scores") -> float:
+    """Return a field of ``Scores.top`` by its ``name``; mean over the classes, with two the rarer one's."""
+    return math.nan if found.top is None else _of_rarer(found, getattr(found.top, name))
 
 
-def recall_at_k(found: "Scores") -> float:
-    """Return the share of a class among the k samples ranked first for it; averaged like ``precision_at_k``."""
-    return math.nan if found.top is None else _of_rarer(found, found.top.recall)
-
-
-def lift_at_k(found: "Scores") -> float:
-    """Return how much more common a class is among the k samples ranked first; averaged like ``precision_at_k``."""
-    return math.nan if found.top is None else _of_rarer(found, found.top.lift)
-
-
-def brier(found: "Scores") -> float:
-    """Return the mean squared error of the probabilities; NaN without them."""
-    return math.nan if found.calibration is None else found.calibration.brier
-
-
-def log_loss(found: "Scores") -> float:
-    """Return the mean of −ln p of the true label; NaN without probabilities."""
-    return math.nan if found.calibration is None else found.calibration.log_loss
+def of_probabilities(name: str, found: "Scores") -> float:
+    """Return a field of ``Scores.calibration`` by its ``name``; NaN without probabilities."""
+    return math.nan if found.calibration is None else float(getattr(found.calibration, name))
 
 
 def _of_rarer(found: "Scores", values: "Spread | None") -> float:
@@ -92,10 +78,10 @@ def score_at(scores: Any, name: str) -> Any:
 METRICS: dict[str, Callable[["Scores"], float]] = {
     "worst_recall": worst_recall,
     "macro_average_precision": macro_average_precision,
-    "precision_at_k": precision_at_k,
-    "recall_at_k": recall_at_k,
-    "lift_at_k": lift_at_k,
-    "brier": brier,
-    "log_loss": log_loss,
+    "precision_at_k": partial(at_k, "precision"),
+    "recall_at_k": partial(at_k, "recall"),
+    "lift_at_k": partial(at_k, "lift"),
+    "brier": partial(of_probabilities, "brier"),
+    "log_loss": partial(of_probabilities, "log_loss"),
 }
 """Metrics by name. To add one, write a function of the scores and a line here; runs and tables then include it."""

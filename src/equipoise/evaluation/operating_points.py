@@ -101,16 +101,15 @@ class OperatingPoints:
         )
 
 
-def operating_points(own: NDArray[np.bool_], score: NDArray[Any], *, most: int = MOST_POINTS) -> OperatingPoints:
+def operating_points(own: NDArray[np.bool_], score: NDArray[Any]) -> OperatingPoints:
     """Count positives and negatives above each threshold.
 
-    With more than ``most`` distinct scores, points are kept at even steps of the share found or of the logarithm of the
-    false alarms: for a rare class, few false alarms matter as much as many do elsewhere.
+    Of more than ``MOST_POINTS`` distinct scores, those at even steps of the share found, or of the logarithm of the
+    false alarms, are kept: for a rare class, few false alarms matter as much as many do elsewhere.
 
     Args:
         own: which samples belong to the class; some must, and some must not.
         score: higher is more like the class, from 0 to 1, (samples,).
-        most: points to keep.
 
     >>> points = operating_points(np.array([True, False, True, False]), np.array([0.9, 0.4, 0.4, 0.1]))
     >>> points.thresholds.tolist(), points.found.tolist(), points.alarms.tolist()
@@ -120,8 +119,8 @@ def operating_points(own: NDArray[np.bool_], score: NDArray[Any], *, most: int =
     ranked = score[order].astype(np.float64)
     ends = np.flatnonzero(np.append(np.diff(ranked) != 0, True))
     found, alarms = own[order].cumsum()[ends], (~own[order]).cumsum()[ends]
-    if len(ends) >= most:
-        half = (most - 1) // 2
+    if len(ends) >= MOST_POINTS:
+        half = (MOST_POINTS - 1) // 2
         kept = [
             np.searchsorted(values, np.linspace(values[0], values[-1], half))
             for values in (found / found[-1], np.log1p(alarms))

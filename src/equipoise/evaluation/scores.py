@@ -1,5 +1,7 @@
 """Scores of predictions by class: the paper's metrics, calibration, and the recall of rare classes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,13 +35,13 @@ def scores(
     costs: ArrayLike | None = None,
     intervals: bool = False,
 ) -> Scores:
-    """Score predicted labels (samples,) or a 0/1 matrix (samples, attributes).
+    """Score predicted labels, or a 0/1 matrix for several attributes.
 
     Args:
-        y_true, y_pred: true and predicted labels, or 0 and 1.
+        y_true, y_pred: true and predicted labels, (samples,), or 0 and 1, (samples, attributes).
         probabilities: (samples, classes) in the order of ``classes``; with attributes, of a 1, (samples, attributes).
-        classes: all classes; None takes those that occur, sorted.
-        train_counts: training samples of each class (or positives of each attribute), for ``group_recall``.
+        classes: all classes, (classes,); None takes those that occur, sorted.
+        train_counts: training samples of each class, or positives of each attribute, (classes,), for ``group_recall``.
         k: number of samples ranked first for ``top``; None takes a tenth of them.
         costs: cost of each prediction, true classes in rows and predicted ones in columns, (classes, classes); with
             attributes, whose costs add up, (attributes, 2, 2).
@@ -58,7 +60,9 @@ def scores(
     several, size, samples = true.ndim == 2, len(names), len(t)
     measured = None if probabilities is None else calibration(probabilities, t, p, size)
     given = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)
-    top = max(1, round(TOP_SHARE * samples)) if k is None else _checked_k(k, samples)
+    if k is not None and not 1 <= k <= samples:
+        raise InvalidInputError(f"k must be a whole number from 1 to the {samples} samples, got {k!r}.")
+    top = max(1, round(TOP_SHARE * samples)) if k is None else int(k)
     answers = Answers(t, p, size, given, top, _checked_costs(costs, size, several))
     sums = tally(answers)
     found = scored(answers, sums, tuple(names.tolist()), measured)[0]
@@ -78,12 +82,6 @@ def _confusion(answers: Answers, sums: Tally) -> tuple[Any, ...] | None:
         return None
     counts = np.bincount(answers.true * size + answers.predicted, minlength=size * size)
     return tuple(counts.reshape(size, size).tolist())
-
-
-def _checked_k(k: int, samples: int) -> int:
-    if not 1 <= k <= samples:
-        raise InvalidInputError(f"k must be a whole number from 1 to the {samples} samples, got {k!r}.")
-    return int(k)
 
 
 def _checked_costs(costs: ArrayLike | None, size: int, several: bool) -> NDArray[np.float64] | None:

@@ -63,7 +63,7 @@ class Skill:
 def skill(
     true: NDArray[np.int64], predicted: NDArray[np.int64], size: int, *, probabilities: NDArray[Any] | None = None
 ) -> Skill:
-    """Compare predictions with the labels.
+    """Measure by class how much better than guessing predictions, and a ranking by probability, are.
 
     Args:
         true, predicted: class indices, (samples,); with attributes 0/1, (samples, attributes).
@@ -104,7 +104,7 @@ def skill_of_counts(
 ) -> Skill:
     """Compute skill from counts (classes,): correct predictions, samples and predictions of each class.
 
-    ``order`` has the AUC and the average precision.
+    ``order`` holds the AUC and the average precision of each class.
     """
     from scipy.special import ndtr
     from scipy.stats import hypergeom

@@ -66,6 +66,7 @@ def tally(answers: Answers, weights: NDArray[np.float32] | None = None) -> Tally
     """Sum over the samples.
 
     Args:
+        answers: the predictions, with the true labels.
         weights: how often each sample is drawn, (samples, resamples); None draws each once, in a single resample.
     """
     t, p, samples = answers.true, answers.predicted, len(answers.true)

@@ -32,7 +32,7 @@ def own_classes(classes: int, group: Any = None) -> range:
 
 
 class ClassParallelHead(nn.Module):
-    """A loss whose classes are divided among the processes of a group; each calls it with its own part of the batch.
+    """Divide the classes of a loss among the processes of a group; each calls it with its own part of the batch.
 
     The loss is that of the whole batch, the same on every process. Gradients of the class vectors are those of the
     unsharded head; so are those of the features.

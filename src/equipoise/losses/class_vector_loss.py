@@ -17,7 +17,7 @@ from equipoise.losses.class_weights import ClassWeight, class_weights
 from equipoise.losses.softmax_loss import gather_classes, member_products
 from equipoise.models.layers import Dropout
 from equipoise.options import check_choice
-from equipoise.tensor_checks import binary_labels, class_labels, numeric_tensor, required_tensor
+from equipoise.tensor_checks import binary_labels, class_labels, floating_tensor, numeric_tensor, required_tensor
 
 Reduction = Literal["mean", "sum", "none"]
 Formula = Callable[[Tensor, Tensor], Tensor]
@@ -305,9 +305,7 @@ class ClassVectorLoss(nn.Module):
 
     def shaped_features(self, features: Tensor) -> Tensor:
         """Return features as float32 or float64, checked for shape."""
-        if not required_tensor(features, "features").is_floating_point():
-            raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
-        if features.ndim != 2 or features.shape[1] != self.in_features:
+        if floating_tensor(features, "features").ndim != 2 or features.shape[1] != self.in_features:
             raise InvalidInputError(
                 f"features must have the shape (batch, {self.in_features}), got {tuple(features.shape)}; flatten or "
                 "pool them, or build the loss with in_features to match."

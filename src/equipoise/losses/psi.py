@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensor_checks import numeric_tensor, required_tensor
+from equipoise.tensor_checks import floating_tensor, numeric_tensor
 
 STEEPEST = 1e3
 """Bound on sin(θ)/sin(α): reached within 0.06° of α = π, where the slope of ψ is infinite for fractional margins."""
@@ -171,9 +171,7 @@ class _AngularLogits(torch.autograd.Function):
 
 def _checked(cosine: Tensor, margin: Tensor | float) -> tuple[Tensor, Tensor]:
     """Return the cosine broadcast to the margins' shape, and the margins."""
-    if not required_tensor(cosine, "cosine").is_floating_point():
-        raise InvalidInputError(f"cosine must be a floating-point tensor, got {cosine.dtype}; call .float() first.")
-    dtype = torch.promote_types(cosine.dtype, torch.float32)
+    dtype = torch.promote_types(floating_tensor(cosine, "cosine").dtype, torch.float32)
     margins = numeric_tensor(margin, "margin", dtype=dtype, device=cosine.device).detach()
     try:
         return cosine.expand(torch.broadcast_shapes(cosine.shape, margins.shape)), margins

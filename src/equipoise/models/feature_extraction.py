@@ -30,7 +30,7 @@ def extract_features(
     batch_size: int = 100,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """Return features (images, D) of the backbone in evaluation mode, from the cache if computed before.
+    """Compute features (images, D) by a backbone in evaluation mode, or read them from the cache.
 
     The cache key covers the bytes of the weights, the layers and their settings, and the content of the images; for
     images on disk, the content that their files had when they were checked, or otherwise the files' place,
@@ -40,10 +40,10 @@ def extract_features(
 
     Args:
         images: uint8, (images, channels, height, width), or images on disk.
-        backbone: images -> features; its mode does not matter and is not changed.
-        cache: a folder; None takes ``cache_folder() / "features"``, False keeps nothing.
-        batch_size: images at a time; fewer take less memory and give the same features but for rounding.
-        progress: called after each batch.
+        backbone: images -> features, (batch, D); its mode does not matter and is not changed.
+        cache: folder for the features; None is ``cache_folder() / "features"``, False stores nothing.
+        batch_size: images at a time; it affects memory, and the features only by rounding.
+        progress: callback (done, total) after each batch.
 
     >>> from equipoise.models import image_backbone
     >>> images = np.zeros((5, 1, 28, 28), dtype=np.uint8)
@@ -54,22 +54,22 @@ def extract_features(
     _check(images, batch_size)
     backbone = eval_replica(backbone)
     shape = (len(images), _features(images[np.arange(1)], backbone).shape[1])
-    told = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     if cache is False:
         found = np.empty(shape, dtype=np.float32)
         for rows, features in _batches(images, backbone, 0, batch_size):
             found[rows] = features
-            told(rows.stop, len(images))
+            report(rows.stop, len(images))
         return found
     folder = cache_folder() / "features" if cache is None else Path(cache)
     with FeatureStore(folder, _key(images, backbone), shape=shape) as store:
         if store.complete and not _agrees(store, images, backbone):
             store.clear()
-        told(store.rows, len(images))
+        report(store.rows, len(images))
         if not store.complete:
             for rows, features in _batches(images, backbone, store.rows, batch_size):
                 store.append(features)
-                told(rows.stop, len(images))
+                report(rows.stop, len(images))
             store.finish()
         return store.open()
 

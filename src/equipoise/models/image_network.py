@@ -21,9 +21,9 @@ class ImageBackbone(nn.Module):
 
     Args:
         input: pixels to normalised floats, :class:`~equipoise.models.image_network.ImageInput` of ``body.in_channels``.
-        body: a backbone of ``BACKBONES``; what a layer-wise learning rate slows down.
-        top: layers behind the pooling: ``MLP(body.out_features)`` is the paper's two with dropout.
-        body_rate: the body's learning rate, as a share of that of the other layers.
+        body: a backbone of ``BACKBONES``, images (batch, channels, height, width) -> features.
+        top: layers behind the pooling: ``MLP(body.out_features)`` is the paper's two with dropout; None adds none.
+        body_rate: learning rate of the body relative to that of the other layers, from 0 to 1.
 
     >>> from equipoise.models import MLP, ImageInput, LeNet
     >>> backbone = ImageBackbone(ImageInput(1), LeNet(), MLP(500, (64,)))
@@ -73,10 +73,10 @@ class ImageInput(nn.Module):
     In eval mode it is a fixed function of the image. The state dict holds all that a prediction needs.
 
     Args:
-        channels: what the next layer takes, 1 or 3; grey images become three equal channels for a network of three.
-        mean: of each channel, on the scale of [0, 1]; None is 0 until :meth:`fit`.
-        std: of each channel, on the same scale; None is 1.
-        augment: what happens to the images in training, or None.
+        channels: number of channels that the next layer takes, 1 or 3; for 3, grey images become three equal ones.
+        mean: mean of each channel, on the scale of [0, 1]; None is 0 until :meth:`fit`.
+        std: standard deviation of each channel, on the same scale; None is 1 until :meth:`fit`.
+        augment: augmentation applied in training mode; None applies none.
 
     >>> images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 1, 4, 4)
     >>> first = ImageInput(3).fit(images.numpy())
@@ -108,7 +108,7 @@ class ImageInput(nn.Module):
 
     @classmethod
     def imagenet(cls, *, augment: Augment | None = None) -> "ImageInput":
-        """Normalise as ImageNet's networks expect: three channels, their mean and std. ``augment`` as above."""
+        """Build the input of networks trained on ImageNet, with its mean and std; ``augment`` as for the class."""
         return cls(3, mean=IMAGENET_MEAN, std=IMAGENET_STD, augment=augment)
 
     def fit(self, images: Any) -> "ImageInput":
@@ -171,20 +171,20 @@ def image_backbone(
     dropout: float = 0.5,
     frozen: bool = False,
 ) -> ImageBackbone:
-    """Build a network from pixels to features by a backbone of ``BACKBONES``, ``timm:NAME`` or ``hf:NAME_OR_FOLDER``.
+    """Build a network from pixels to features on a backbone of ``BACKBONES``, timm or Hugging Face.
 
     Args:
-        name: of ``BACKBONES``, or of a network of one of these libraries.
-        weights: a file of weights; the input is then normalised as the network says it was trained, else as ImageNet's,
-            and the backbone learns at a tenth of the rate of what follows it.
-        pretrained: without a file, take the weights that an installed package, timm or transformers has for it.
-        config: of a vision model of transformers, to build it without its folder.
-        images: training images, by which the input is normalised where there are no weights; grey or colour.
-        augment: how images are varied while training; None leaves them.
-        width: of the two full layers behind the pooling, the paper's 512; a backbone that ends in a
-            full layer of its own, as LeNet, gets none.
+        name: a name in ``BACKBONES``, ``timm:NAME`` or ``hf:NAME_OR_FOLDER``.
+        weights: file of pretrained weights. The input is then normalised as the weights were trained (by default, as
+            for ImageNet), and the backbone learns at a tenth of the rate of the layers behind it.
+        pretrained: whether to use the weights of an installed package, of timm or of transformers if there is no file.
+        config: configuration of a vision model of transformers, to build it without its folder.
+        images: training images, (n, channels, height, width), to normalise the input by if there are no weights.
+        augment: augmentation in training mode; None applies none.
+        width: units of the two dense layers behind the pooling, the paper's 512; a backbone that ends in a dense layer
+            of its own, such as LeNet, gets none.
         dropout: share dropped between them.
-        frozen: return only the backbone, for :func:`extract_features`.
+        frozen: whether to return only the backbone, for :func:`extract_features`.
 
     >>> import numpy as np, torch
     >>> images = np.random.default_rng(0).integers(0, 256, (8, 1, 28, 28), dtype=np.uint8)
@@ -206,9 +206,9 @@ def image_backbone(
 
 
 def _pretrained_input(body: nn.Module, augment: Augment | None) -> ImageInput:
-    """Return the normalisation that the weights were trained with: the network's own, otherwise ImageNet's."""
-    told = getattr(body, "default_cfg", None)
-    mean, std = (told.get("mean"), told.get("std")) if isinstance(told, dict) else (None, None)
+    """Return the normalisation that the weights were trained with: the network's own if known, otherwise ImageNet's."""
+    config = getattr(body, "default_cfg", None)
+    mean, std = (config.get("mean"), config.get("std")) if isinstance(config, dict) else (None, None)
     if mean is None or std is None or len(mean) != 3 or len(std) != 3:
         return ImageInput.imagenet(augment=augment)
     return ImageInput(3, mean=tuple(mean), std=tuple(std), augment=augment)

@@ -10,14 +10,14 @@ SIDE = 28
 
 
 class LeNet(nn.Module):
-    """Grey images (batch, 1, height, width) -> 500 features: two 5×5 convolutions with pooling, one full layer.
+    """Grey images (batch, 1, height, width) -> 500 features: two 5×5 convolutions with pooling, one dense layer.
 
     What is known: the paper takes "the same settings" for MNIST as Khan et al., "Cost-Sensitive Learning of Deep
     Feature Representations from Imbalanced Data" (TNNLS 2017), and prints no layer of them. What was chosen: the LeNet
     that came with Caffe and its MNIST recipe, the usual one of those years: 20 and 50 filters, 2×2 max-pooling after
     each, 500 rectified units; 426,070 parameters, 431,080 with a 10-way classifier.
 
-    Smaller images than 28×28 are enlarged to it by their short side, of larger ones the 4×4 grid before the full layer
+    Smaller images than 28×28 are enlarged to it by their short side, of larger ones the 4×4 grid before the dense layer
     is an average.
 
     >>> LeNet()(torch.zeros(2, 1, 28, 28)).shape, sum(p.numel() for p in LeNet().parameters())

@@ -40,7 +40,7 @@ class MLP(nn.Module):
     closed form.
 
     Args:
-        in_features: columns of the input; what has more dimensions is flattened.
+        in_features: columns of the input; inputs of more dimensions are flattened.
         hidden: units of each layer; the last, times ``members``, is ``out_features``.
         dropout: share dropped between two layers.
         members: networks side by side, whose features come one after the other; they share nothing but the input.

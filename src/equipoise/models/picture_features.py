@@ -1,4 +1,4 @@
-"""Features of the pictures that a table's column names, by a frozen network."""
+"""Features of the image files that a table's column names, from a frozen network."""
 
 import os
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ PACKAGED = "efficientnet_lite0"
 
 
 class PictureFeatures:
-    """Read image files and return their features; each file once, cached on disk as those of an image folder.
+    """Compute features of image files, once per file and cached on disk like those of an image folder.
 
     Args:
-        network: its name in ``BACKBONES``.
-        extractor: the network itself; None builds it with its pretrained weights when the first picture is read.
+        network: name of the network in ``BACKBONES``.
+        extractor: the network itself; None builds it with its pretrained weights when the first image is read.
         cache: as in :func:`~equipoise.models.extract_features`.
-        progress: called after each batch.
+        progress: callback (done, total) after each batch.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -63,10 +63,11 @@ class PictureFeatures:
         return self._built
 
     def read(self, files: Sequence[str | None], *, side: int | None = None) -> Pictures:
-        """Return the features of files, None where a row has none.
+        """Return the features of image files.
 
         Args:
-            side: of the square that pictures are resized to; None chooses it by the pictures.
+            files: paths, one per row; None where a row has no image.
+            side: side of the square that images are resized to; None chooses it from their sizes.
         """
         table, sides, reasons = _looked_at({file for file in files if file is not None})
         side = usual_side(sides) if side is None else side

@@ -109,16 +109,14 @@ def _read(path: Path) -> Any:
         raise
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be read ({error}); check its permissions.") from error
-    except pickle.UnpicklingError as error:
-        foreign = re.search(r"GLOBAL (\S+)", str(error))
+    except Exception as error:  # a damaged byte can make the readers raise almost any error
+        foreign = re.search(r"GLOBAL (\S+)", str(error)) if isinstance(error, pickle.UnpicklingError) else None
         if foreign is None:
             raise InvalidInputError(f"{path} is not a file of weights, or is damaged; fetch it again.") from error
         raise InvalidInputError(
             f"{path} holds more than tensors ({foreign[1]}) and could run code when opened, so it was not; ask for a "
             "plain state dict or a .safetensors file."
         ) from error
-    except Exception as error:  # a damaged byte can make the readers raise almost any error
-        raise InvalidInputError(f"{path} is not a file of weights, or is damaged; fetch it again.") from error
 
 
 def _state(content: Any, path: Path) -> dict[str, Tensor]:

@@ -50,8 +50,8 @@ class HuggingFaceNetwork(nn.Module):
     def __init__(self, model: Any, processing: dict[str, Any]) -> None:
         super().__init__()
         used = {name: processing[name] for name in ("image_mean", "image_std", "size") if name in processing}
-        told = {name: value for name, value in model.config.to_dict().items() if name not in LABELS}
-        self.config = {"model": json.loads(json.dumps(told)), "processing": used}
+        values = {name: value for name, value in model.config.to_dict().items() if name not in LABELS}
+        self.config = {"model": json.loads(json.dumps(values)), "processing": used}
         self.model = getattr(model, "vision_model", model)
         own = self.model.config
         width = getattr(own, "hidden_size", None) or (getattr(own, "hidden_sizes", None) or [None])[-1]
@@ -94,8 +94,8 @@ def from_hugging_face(place: str, *, pretrained: bool, config: dict[str, Any] | 
     build: Callable[[Any], Any] = AutoModel.from_config
     try:
         if config is not None:
-            told = dict(config["model"])
-            model = build(AutoConfig.for_model(told.pop("model_type"), **told))
+            values = dict(config["model"])
+            model = build(AutoConfig.for_model(values.pop("model_type"), **values))
             return HuggingFaceNetwork(model, dict(config["processing"]))
         processing = get_image_processor_config(place)
         if pretrained:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import msgspec
 
-from equipoise.errors import EquipoiseError, InvalidInputError, reason
+from equipoise.errors import EquipoiseError, InvalidInputError, readable, reason
 from equipoise.storage.files import DAMAGE, cache_folder, remove_abandoned_folders, scratch_folder
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
@@ -46,10 +46,8 @@ def unpack(
     path = Path(archive)
     if not is_archive(path):
         raise InvalidInputError(f"an archive must end in one of {', '.join(SUFFIXES)}, got {path.name!r}.")
-    try:
+    with readable(f"the archive {str(path)!r}", "check the path"):
         found = path.stat()
-    except OSError as error:
-        raise InvalidInputError(f"the archive {str(path)!r} cannot be read: {error.strerror}.") from error
     key = hashlib.blake2b(digest_size=5)
     key.update(os.fsencode(path.resolve()) + f"\n{found.st_size}\n{found.st_mtime_ns}\n{found.st_ctime_ns}".encode())
     target = cache_folder() / "unpacked" / f"{path.name.split('.')[0]}-{key.hexdigest()}"
@@ -117,7 +115,7 @@ def _scratch(parent: Path) -> Iterator[Path]:
             scratch = stack.enter_context(scratch_folder(parent, SCRATCH))
         except OSError as error:
             raise InvalidInputError(
-                f"{str(parent)!r} cannot be written ({error.strerror}); set EQUIPOISE_CACHE to a folder that can."
+                f"{str(parent)!r} cannot be written ({reason(error)}); set EQUIPOISE_CACHE to a folder that can."
             ) from error
         yield scratch
 

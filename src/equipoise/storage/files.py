@@ -13,7 +13,7 @@ import time
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 from equipoise.errors import EquipoiseError, InvalidInputError
 
 if TYPE_CHECKING:
-    pass
+    from torch import Tensor
 
 DAMAGE = (
     ArithmeticError,
@@ -55,6 +55,14 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         raise_if_full(error, path, len(content))
         raise
+
+
+def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
+    """Write tensors by name as a safetensors file, atomically."""
+    import safetensors.torch
+
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, safetensors.torch.save(plain))
 
 
 @contextmanager

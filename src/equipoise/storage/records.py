@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.storage.files import read_plain
 from equipoise.storage.size_limits import parse_json
 
@@ -45,14 +45,13 @@ def read_json(path: Path, kind: type[T], *, remedy: str, most_bytes: int = 2**28
     """Read a JSON file as a record; refuse pipes, and files larger than ``most_bytes``, without reading them.
 
     Args:
+        path: of the file.
+        kind: a record's class, or another type that msgspec decodes.
+        most_bytes: largest size of the file.
         remedy: what to do about an unreadable file; it ends the error's sentence.
     """
-    try:
+    with readable(path, remedy, ValueError, RecursionError):
         value = parse_json(read_plain(path, most_bytes=most_bytes))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        reason = getattr(error, "strerror", None) or reason
-        raise InvalidInputError(f"{path} cannot be read ({reason}); {remedy}.") from error
     return as_record(value, kind, path, remedy=remedy)
 
 
@@ -88,4 +87,4 @@ def _sentence(said: str) -> str:
         reason = re.sub(r"`([^`]*)`", worded, reason)
         reason = reason[0].lower() + reason[1:]
     place = place.lstrip(".")
-    return f"has no valid field {place!r}: {reason}" if place else f"is not as it should be: {reason}"
+    return f"has no valid field {place!r}: {reason}" if place else f"is invalid: {reason}"

@@ -52,7 +52,7 @@ class Position:
 
 @dataclass
 class Trainee:
-    """Everything that changes while training and therefore belongs into a checkpoint."""
+    """Everything that changes while training and therefore belongs in a checkpoint."""
 
     accelerator: Accelerator
     network: Network
@@ -93,7 +93,7 @@ class Trainee:
     def _restore_random(self, joined: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Restore this process's own random state; other processes than before draw anew."""
         rank, device = self.accelerator.process_index, self.accelerator.device
-        saved = len(state.get("loss_sums", range(self.accelerator.num_processes)))
+        saved = len(state["loss_sums"])
         if saved == self.accelerator.num_processes:
             restore_random_states({name: each.view(saved, -1)[rank].clone() for name, each in joined.items()}, device)
         else:
@@ -151,8 +151,7 @@ def unpack_optimizer(tensors: dict[str, Tensor], state: State) -> State:
     values: dict[int, State] = {}
     for key, value in (state["state"] | tensors).items():
         parameter, _, name = key.partition(".")
-        if name:  # older checkpoints also have an empty entry for each parameter
-            values.setdefault(int(parameter), {})[name] = value
+        values.setdefault(int(parameter), {})[name] = value
     return {"param_groups": state["param_groups"], "state": values}
 
 

@@ -368,6 +368,5 @@ class Curriculum(Stages):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Restore a ``state``, as in :meth:`state_dict`."""
-        self.uncertainty, self.angle = state.get("uncertainty"), float(state["angle"])
-        self.epoch = int(state.get("epoch", 0))
+        self.uncertainty, self.angle, self.epoch = state.get("uncertainty"), float(state["angle"]), int(state["epoch"])
         self.scaling = Scaling(state["scale"], state["bias"]) if "scale" in state else None

@@ -15,7 +15,7 @@ from equipoise.training.batches import rank_in_class
 from equipoise.training.measurements import LabelledFeatures, class_moments, rows_by_passes
 from equipoise.uncertainty import ClassMoments
 from equipoise.uncertainty.class_level import UncertaintyKind
-from equipoise.uncertainty.dropout import Inputs, input_rows, moved
+from equipoise.uncertainty.dropout import Inputs, input_rows, to_device
 
 LABELS = ("labels", "label")
 """Names of the target in a batch that is a dict."""
@@ -48,7 +48,7 @@ class LoaderSamples:
     def class_uncertainty(self, kind: UncertaintyKind) -> Tensor:
         """Return the class uncertainty over at most ``cap`` training samples of each class."""
         network = _Logits(self.model, self.loss)
-        sums = ClassMoments.nothing(self.loss.class_shape, self.loss.weight.device)
+        sums = ClassMoments.zeros(self.loss.class_shape, self.loss.weight.device)
         for inputs, target, weight in self._capped():
             for rows in torch.arange(len(target)).split(rows_by_passes(self.passes, self.loss)):
                 part = input_rows(inputs, rows), target[rows], weight[rows]
@@ -76,7 +76,7 @@ class LoaderSamples:
                 each = torch.ones(len(target), dtype=torch.float64) if weight is None else weight
                 parts.append((features, target, each.to(features.device)))
         if not parts:
-            raise InvalidInputError("the loader gave no samples to measure; pass one that has at least a batch.")
+            raise InvalidInputError("the loader yielded no samples to measure; pass one with at least one batch.")
         features, target, each = (torch.cat(part) for part in zip(*parts, strict=True))
         if _processes() > 1:
             features, target, each = (_gathered(tensor) for tensor in (features, target, each))
@@ -92,7 +92,7 @@ class LoaderSamples:
         for batch in loader:
             inputs, target, weight = read_batch(batch)
             target = self.loss.checked_target(target.to(device), len(target))
-            yield moved(inputs, device), target, None if weight is None else weight.to(device)
+            yield to_device(inputs, device), target, None if weight is None else weight.to(device)
 
     def _capped(self) -> Iterator[tuple[Inputs, Tensor, Tensor]]:
         """Yield the first samples of each class, weighted by how many they stand for; several labels as one class."""
@@ -102,7 +102,7 @@ class LoaderSamples:
         for _, target, _ in self._batches(self.loader):
             counts += torch.bincount(_group(target), minlength=groups)
         if not bool(counts.any()) and _processes() == 1:
-            raise InvalidInputError("the loader gave no samples to measure; pass one that has at least a batch.")
+            raise InvalidInputError("the loader yielded no samples to measure; pass one with at least one batch.")
         left = counts.clamp(max=quota)
         stands_for = counts.double() / left.clamp_min(1).double()
         for inputs, target, weight in self._batches(self.loader):

@@ -21,7 +21,7 @@ from equipoise.training.epoch_order import EpochBatches, random_order
 from equipoise.training.measurements import ArraySamples, labelled_features, validation_scores
 from equipoise.training.network_recipe import Network, head_logits
 from equipoise.training.optimizer import Stepper, make_optimizer
-from equipoise.training.processes import mean_of_processes, processes_watched, sum_alike_after_a_resume
+from equipoise.training.processes import mean_of_processes, processes_watched, sum_in_rank_order
 from equipoise.training.resumable_run import Run, Stopped, StopRequest, run_identity
 from equipoise.training.settings import MOST_HELD_BACK, Settings
 from equipoise.training.watchers import Record, Watcher, all_watchers
@@ -64,7 +64,7 @@ def train(
     loader, batches = make_loader(drawn, settings, accelerator, held_back=back, rejoin_epoch=rejoin)
     optimizer, scheduler = make_optimizer(network, settings, _total_steps(batches, settings, curriculum))
     model, optimizer, scheduler = accelerator.prepare(network, optimizer, scheduler)
-    sum_alike_after_a_resume(accelerator, model)
+    sum_in_rank_order(accelerator, model)
     stepper = Stepper(accelerator, model, optimizer, scheduler)
     trainee = Trainee(accelerator, network, optimizer, scheduler, curriculum)
     run = Run(folder, trainee)

@@ -52,7 +52,7 @@ def estimate_class_uncertainty(
     pass through the same ``passes`` sub-networks, whatever their batch and process.
     """
     rows, weight = capped_sample(data.y, cap, seed=seed, weight=data.weight)
-    sums = ClassMoments.nothing(network.head.class_shape, accelerator.device)
+    sums = ClassMoments.zeros(network.head.class_shape, accelerator.device)
     with accelerator.split_between_processes(list(range(len(rows)))) as mine:
         for part in _parts(mine, rows_by_passes(passes, network.head)):
             x, target = (tensor.to(accelerator.device) for tensor in data.__getitems__(rows[part])[:2])
@@ -74,7 +74,7 @@ def class_moments(
 
 
 def rows_by_passes(passes: int, head: ClassVectorLoss) -> int:
-    """Return how many samples take their passes together; more would exceed the CPU's cache."""
+    """Return the batch size of stochastic passes; larger batches would exceed the CPU's cache."""
     return min(512, rows_at_once(passes * math.prod(head.class_shape)))
 
 

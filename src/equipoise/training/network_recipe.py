@@ -172,9 +172,9 @@ def feature_length(backbone: nn.Module, sample: Tensor) -> int:
     >>> feature_length(nn.Sequential(nn.Flatten(), nn.Linear(8, 5)), torch.zeros(2, 2, 4))
     5
     """
-    told = getattr(backbone, "out_features", None)
-    if isinstance(told, int):
-        return told
+    length = getattr(backbone, "out_features", None)
+    if isinstance(length, int):
+        return length
     with torch.no_grad():
         features = copy.deepcopy(backbone).eval()(sample)  # a copy, so that not even a counter in it changes
     if not isinstance(features, Tensor) or features.ndim != 2:

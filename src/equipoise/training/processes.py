@@ -21,23 +21,23 @@ from equipoise.errors import EquipoiseError, InvalidInputError, InvalidStateErro
 
 TIMEOUT = "EQUIPOISE_PROCESS_TIMEOUT"
 """Environment variable: seconds that a process waits for another one, which may be cut off, before it gives up."""
-SIGNS_OF_A_LOST_PROCESS = ("gloo", "nccl", "connection", "timed out", "timeout", "store", "socket")
+LOST_PROCESS_WORDS = ("gloo", "nccl", "connection", "timed out", "timeout", "store", "socket")
 """Words of torch's messages when a process or its machine cannot be reached."""
-AMONG_THE_LIVING = "equipoise"
+STORE_SCHEME = "equipoise"
 """Scheme of an ``init_method`` by which processes meet those of their own attempt, whatever earlier ones left."""
-BETWEEN_LOOKS = 0.02
-"""Seconds."""
+POLL_SECONDS = 0.02
+"""Seconds between two looks at the store."""
 
 
 def longest_wait() -> float:
     """Return the seconds that a process waits for another: the environment's value, or torch's half hour."""
-    said = os.environ.get(TIMEOUT, "1800")
+    value = os.environ.get(TIMEOUT, "1800")
     try:
-        seconds = float(said)
+        seconds = float(value)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise InvalidInputError(f"{TIMEOUT} must be a number of seconds above 0, got {said!r}.")
+        raise InvalidInputError(f"{TIMEOUT} must be a number of seconds above 0, got {value!r}.")
     return seconds
 
 
@@ -50,8 +50,8 @@ def init_method() -> str | None:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
     with suppress(RuntimeError):  # known since an earlier training of this process
-        register_rendezvous_handler(AMONG_THE_LIVING, _meet)
-    return f"{AMONG_THE_LIVING}://"
+        register_rendezvous_handler(STORE_SCHEME, _meet)
+    return f"{STORE_SCHEME}://"
 
 
 def _meet(url: str, timeout: timedelta, **_: object) -> Iterator[tuple[Store, int, int]]:  # noqa: ARG001
@@ -78,7 +78,7 @@ def store_of_this_attempt(store: Store, rank: int, processes: int, timeout: time
         store.set(f"{part}/{rank}", "")
         if store.check([f"{part}/{each}" for each in range(processes)]):
             return PrefixStore(part, store)
-        time.sleep(BETWEEN_LOOKS)
+        time.sleep(POLL_SECONDS)
     raise InvalidStateError(
         f"process {rank} of {processes} waited {timeout.total_seconds():g} seconds for the others; start all of them "
         f"again, or set {TIMEOUT} to more seconds."
@@ -113,7 +113,7 @@ def mean_in_rank_order(
     return done
 
 
-def sum_alike_after_a_resume(accelerator: Accelerator, model: Any) -> None:
+def sum_in_rank_order(accelerator: Accelerator, model: Any) -> None:
     """Let three or more processes on CPUs sum gradients in the order of their ranks; the sum of two has no order."""
     if accelerator.num_processes > 2 and accelerator.device.type == "cpu" and hasattr(model, "register_comm_hook"):
         model.register_comm_hook(accelerator.num_processes, mean_in_rank_order)
@@ -144,7 +144,7 @@ def processes_watched(accelerator: Accelerator) -> Iterator[None]:
         text = str(error).lower()
         if isinstance(error, EquipoiseError) or accelerator.num_processes == 1:
             raise
-        if not any(sign in text for sign in SIGNS_OF_A_LOST_PROCESS):
+        if not any(sign in text for sign in LOST_PROCESS_WORDS):
             raise
         raise InvalidStateError(
             f"process {accelerator.process_index} of {accelerator.num_processes} lost another one, which ended or "

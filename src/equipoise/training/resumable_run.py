@@ -12,14 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import safetensors.torch
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
 from equipoise.data.samples import rows_of
 from equipoise.errors import InvalidStateError, OtherProcessesWarning
-from equipoise.storage.files import foreign_files, raise_if_full, write_atomically, writing_into
+from equipoise.storage.files import foreign_files, raise_if_full, write_atomically, write_tensors, writing_into
 from equipoise.storage.records import read_json
 from equipoise.storage.run_files import CHECKPOINTS, METRICS_LOG, RECORD
 from equipoise.training.batches import ArrayData
@@ -32,8 +31,6 @@ from equipoise.training.watchers import Record
 
 IDENTITY, PROCESSES = "training", "processes"
 """Fields of ``run.json`` that identify a run; others belong to whoever wrote them."""
-FORMER = {"head.gradient": "exact"}
-"""Options of earlier versions with the one value that this version still supports: such a run is resumed."""
 CHANGES_WHILE_TRAINING = ("training", "uncertainty", "angle")
 ROWS_AT_ONCE = 16_384
 
@@ -70,7 +67,7 @@ class Run:
             with foreign_files(self.folder / CHECKPOINTS, "delete that folder to train from the beginning"):
                 self.trainee.load(*found)
                 position = Position(**found[1]["position"])
-                position.loss_sum = self._own_loss_sum(position, found[1].get("loss_sums", []))
+                position.loss_sum = self._own_loss_sum(found[1]["loss_sums"])
         if self.main:  # without what a killed run wrote after its last checkpoint
             write_metrics(self.folder / METRICS_LOG, position.history)
         return position
@@ -87,19 +84,16 @@ class Run:
             self.checkpoints.save(position.total, tensors, state)
         self.trainee.accelerator.wait_for_everyone()
 
-    def _own_loss_sum(self, position: Position, sums: list[float]) -> float:
+    def _own_loss_sum(self, sums: list[float]) -> float:
         accelerator = self.trainee.accelerator
         if len(sums) == accelerator.num_processes:
             return float(sums[accelerator.process_index])
-        return sum(sums) / len(sums) if sums else position.loss_sum
+        return sum(sums) / len(sums)
 
     def keep_weights(self, name: str) -> None:
         """Write the network's current weights into the folder under this file name, for a later comparison."""
         if self.folder is not None and self.main:
-            tensors = {
-                key: tensor.detach().cpu().contiguous() for key, tensor in self.trainee.network.state_dict().items()
-            }
-            write_atomically(self.folder / name, safetensors.torch.save(tensors))
+            write_tensors(self.folder / name, self.trainee.network.state_dict())
 
     def record(self, record: Record) -> None:
         """Append an epoch to ``metrics.jsonl``."""
@@ -117,8 +111,7 @@ class Run:
             write_atomically(path, json.dumps(record | {IDENTITY: identity}, indent=2).encode())
         if known is None:
             return
-        before = {name: value for name, value in _leaves(known).items() if FORMER.get(name) != value}
-        now = _leaves(identity)
+        before, now = _leaves(known), _leaves(identity)
         processes = before.pop(PROCESSES, 1), now.pop(PROCESSES)
         if processes[0] != processes[1] and self.main:
             warnings.warn(

@@ -20,8 +20,8 @@ class ClassMoments:
     Args:
         variance: Σ over samples of Var[p_c], (classes,) or (attributes, 2).
         mean: Σ over samples of E[p_c], of the same shape.
-        spread: Σ over samples of E[p_c](1 − E[p_c]), of the same shape: what is open about the label, within and
-            between the passes.
+        spread: Σ over samples of E[p_c](1 − E[p_c]), of the same shape: the variance of the label, within and between
+            the passes.
         own_trace: Σ of the covariance's trace over the class's own samples, of the same shape.
         own_count: number of the class's own samples, of the same shape.
         samples: number of all samples, ().
@@ -34,12 +34,12 @@ class ClassMoments:
     [(2,), (2,), (2,), (2,), (2,), ()]
     """
 
-    variance: Tensor  # Σ over samples of Var[p_c], (classes,) or (attributes, 2)
-    mean: Tensor  # Σ over samples of E[p_c]
-    spread: Tensor  # Σ over samples of E[p_c](1 − E[p_c]): what is open about the label, within and between the passes
-    own_trace: Tensor  # Σ of the covariance's trace over the class's own samples
-    own_count: Tensor  # number of the class's own samples
-    samples: Tensor  # ()
+    variance: Tensor
+    mean: Tensor
+    spread: Tensor
+    own_trace: Tensor
+    own_count: Tensor
+    samples: Tensor
 
     @classmethod
     def of(cls, outputs: Tensor, target: Tensor | None = None, weight: Tensor | None = None) -> "ClassMoments":
@@ -70,14 +70,14 @@ class ClassMoments:
         )
 
     @classmethod
-    def nothing(cls, shape: tuple[int, ...], device: torch.device | None = None) -> "ClassMoments":
+    def zeros(cls, shape: tuple[int, ...], device: torch.device | None = None) -> "ClassMoments":
         """Return the sums over no samples.
 
         Args:
             shape: (classes,) or (attributes, 2).
             device: where the sums are; None is torch's default.
 
-        >>> ClassMoments.nothing((2,)).mean
+        >>> ClassMoments.zeros((2,)).mean
         tensor([0., 0.], dtype=torch.float64)
         """
         shapes = [shape] * 5 + [()]
@@ -91,7 +91,11 @@ class ClassMoments:
         return self.variance, self.mean, self.spread, self.own_trace, self.own_count, self.samples
 
     def uncertainty(self, kind: UncertaintyKind = "unresolved") -> Tensor:
-        """Return one uncertainty per class, in float64, of a ``kind`` of :func:`class_uncertainty`."""
+        """Return one uncertainty per class in float64, (classes,) or (attributes, 2).
+
+        Args:
+            kind: as for :func:`class_uncertainty`.
+        """
         if kind == "own":
             if not bool((self.own_count > 0).any()):
                 raise InvalidInputError("kind 'own' averages over each class's own samples; pass their target as well.")

@@ -98,7 +98,7 @@ def input_rows(x: Inputs, rows: slice | Tensor) -> Inputs:
     return x[rows] if x.ndim else x
 
 
-def moved(x: Inputs, device: torch.device) -> Inputs:
+def to_device(x: Inputs, device: torch.device) -> Inputs:
     """Return a model's arguments on a device."""
     if isinstance(x, Mapping):
         return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in x.items()}

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensor_checks import required_tensor
+from equipoise.tensor_checks import floating_tensor
 
 
 def predictive_covariance(outputs: Tensor, precision: float | None = None) -> Tensor:
@@ -58,9 +58,7 @@ def model_precision(*, length_scale: float, dropout: float, samples: int, weight
 
 def check_passes(outputs: Tensor) -> None:
     """Raise an error unless these are outputs of at least two passes, (passes, batch, ...)."""
-    if not required_tensor(outputs, "outputs").is_floating_point():
-        raise InvalidInputError(f"outputs must be floating point, got {outputs.dtype}; call .float() on them.")
-    if outputs.ndim < 3 or outputs.shape[0] < 2:
+    if floating_tensor(outputs, "outputs").ndim < 3 or outputs.shape[0] < 2:
         raise InvalidInputError(
             f"outputs must have the shape (passes, batch, classes) with at least 2 passes, got {tuple(outputs.shape)}; "
             "mc_dropout returns such outputs."

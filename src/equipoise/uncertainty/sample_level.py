@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equipoise.errors import InvalidInputError
-from equipoise.tensor_checks import class_labels, required_tensor
+from equipoise.tensor_checks import class_labels, floating_tensor, required_tensor
 
 NUMBERS_AT_ONCE = 2**19
 """Class-vector entries whose squares are held at a time: 2 MB in float32, 1,024 classes of 512 features."""
@@ -48,8 +48,7 @@ def misclassification_probability(mean: Tensor, variance: Tensor) -> Tensor:
     tensor([0.1587, 0.5000, 1.0000])
     """
     required_tensor(variance, "variance")
-    if not required_tensor(mean, "mean").is_floating_point():
-        raise InvalidInputError(f"mean must be a floating-point tensor, got {mean.dtype}; call .float() first.")
+    floating_tensor(mean, "mean")
     if variance.numel() and not torch.compiler.is_compiling() and not variance.detach().amin().item() >= 0:
         raise InvalidInputError(
             f"variance must not be negative, got {variance.min().item():g}; give σ², as error_moments does."
@@ -192,8 +191,7 @@ def _checked(features: Tensor, vectors: Tensor, target: Tensor, rate: float) -> 
 def _check_features(features: Tensor, vectors: Tensor, target: Tensor) -> None:
     required_tensor(vectors, "vectors")
     required_tensor(target, "target")
-    if not required_tensor(features, "features").is_floating_point():
-        raise InvalidInputError(f"features must be floating point, got {features.dtype}; call .float() on them.")
+    floating_tensor(features, "features")
     if features.ndim != 2 or vectors.ndim not in (2, 3) or features.shape[1] != vectors.shape[-1]:
         raise InvalidInputError(
             f"features must be (batch, D) and vectors (classes, D) or (attributes, 2, D), got {tuple(features.shape)} "

@@ -1,4 +1,4 @@
-"""The command line inside this process, and finished runs made once."""
+"""The command line inside this process."""
 
 import sys
 from collections.abc import Callable
@@ -41,18 +41,3 @@ def equipoise(tmp_path, monkeypatch, capsys) -> Equipoise:
         return Done(code, *capsys.readouterr())
 
     return run
-
-
-@pytest.fixture(scope="session")
-def table_run(tmp_path_factory):
-    return made.once(made.table_run, tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def blend_run(tmp_path_factory):
-    return made.once(made.blend_run, tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def image_run(tmp_path_factory):
-    return made.once(made.image_run, tmp_path_factory)

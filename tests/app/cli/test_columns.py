@@ -50,7 +50,7 @@ def test_reasons_stand_on_wide_terminals(equipoise, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     done = equipoise("data", "summary", "churn.csv", "--target", "left", "--kind", "town=identifier")
     assert "because" in done.out
-    assert "as you said" in done.out
+    assert "as requested" in done.out
     assert "town: identifier" not in done.out
 
 
@@ -59,7 +59,7 @@ def test_reasons_stand_below_the_table_on_narrow_terminals(equipoise, monkeypatc
     monkeypatch.setenv("COLUMNS", "80")
     done = equipoise("data", "summary", "churn.csv", "--target", "left", "--kind", "town=identifier")
     assert "because" not in done.out
-    assert "town: identifier, as you said." in done.out.splitlines()
+    assert "town: identifier, as requested." in done.out.splitlines()
 
 
 def test_the_summary_suggests_to_test_on_the_latest_rows(equipoise, tmp_path):
@@ -112,7 +112,7 @@ def test_rows_are_named_in_predictions(equipoise, table, tmp_path, monkeypatch):
     done = equipoise(*TRAIN, "--id", "customer_id", "--drop", "closed", "--kind", "town=identifier")
     assert done.code == 0, done.err
     assert "notes: free text (192 different texts" in done.err
-    assert "town: ignored, as you said." in done.err
+    assert "town: ignored, as requested." in done.err
     assert "customer_id" not in done.err
     assert "alone decides" not in done.err
     table.drop(columns=["left", "closed", "town"]).iloc[::-1].to_csv(tmp_path / "new.csv", index=False)

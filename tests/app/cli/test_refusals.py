@@ -41,6 +41,7 @@ REFUSED = [
     ),
     ("train t.csv --target diagnosis --test nothere.csv", "no such file or folder: 'nothere.csv'"),
     ("train t.csv --target diagnosis --method magic", "--method must be one of"),
+    ("train t.csv --target diagnosis --sample-level mix", "'mix'; did you mean 'mixing'?"),
     ("train t.csv --target diagnosis --mixed-precision fp8", "--mixed-precision must be"),
     ("train t.csv --target diagnosis --test-share 2", "--test-share must lie between 0 and 1"),
     ("train t.csv --target diagnosis --out busy", "busy exists and is not a run"),

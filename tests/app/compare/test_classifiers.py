@@ -157,9 +157,9 @@ def test_every_model_is_compared_plain_and_no_remedy_is_called_plain():
     assert set(TABLE_MODELS) <= set(METHODS)
     for name, model in TABLE_MODELS.items():
         assert METHODS[name].remedy == model.remedy
-    assert METHODS["boosting"].said == "plain gradient boosting"
-    assert METHODS["logit_adjustment_post_hoc"].said == "plain cross-entropy with a moved threshold"
-    assert METHODS["boosting_balanced"].said == "gradient boosting, balanced"
+    assert METHODS["boosting"].name_in_text == "plain gradient boosting"
+    assert METHODS["logit_adjustment_post_hoc"].name_in_text == "plain cross-entropy with a moved threshold"
+    assert METHODS["boosting_balanced"].name_in_text == "gradient boosting, balanced"
 
 
 def test_what_another_package_refuses_is_one_sentence():

@@ -35,7 +35,7 @@ def found():
     methods |= {CROSS: Method(CROSS, "own", lambda *_: None), "vs": METHODS["vs"]}
     records.append({"case": "data", "method": "smote", "seed": 0, "fold": 0, "cannot_run": "too few.", "seconds": 0.0})
     ranking = rank(records, baseline=["boosting"])
-    said = {name: method.said for name, method in methods.items()}
+    said = {name: method.name_in_text for name, method in methods.items()}
     advice = recommend(ranking, said, plain=["boosting"], moved=["boosting_prior_shift"])
     return Comparison(
         ranking=ranking,

@@ -1,7 +1,5 @@
 """The section of all scores: what scores.json has, its intervals, and why there are none."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -61,10 +59,3 @@ def test_few_samples_have_no_interval_and_it_is_said_why(tmp_path):
     )
     assert "95% interval" not in section(run).body
     assert "95% interval" not in section(read_run(made_up(tmp_path / "plain"))).body  # none were computed
-
-
-def test_a_run_of_an_earlier_version_has_no_such_section(tmp_path):
-    folder = made_up(tmp_path / "run")
-    kept = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    dump(folder / "scores.json", {name: value for name, value in kept.items() if name != "matthews"})
-    assert section(read_run(folder)) is None

@@ -11,18 +11,8 @@ import pytest
 
 from equipoise.app.report import write_report
 from equipoise.app.report.asked_rule import asked_threshold
-from equipoise.app.report.decide_sliders import (
-    BUDGETS,
-    CASES,
-    MISSES,
-    Choice,
-    amount,
-    command,
-    python,
-    rows,
-    sentence,
-    situation,
-)
+from equipoise.app.report.decide_sliders import BUDGETS, CASES, MISSES, Choice
+from equipoise.app.report.decide_texts import amount, command, python, rows, sentence, situation
 from equipoise.app.report.sections.decide import candidates, notes, section
 from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.app.stored_run import read_run

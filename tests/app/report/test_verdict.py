@@ -280,7 +280,7 @@ def test_nothing_tested_cannot_be_judged(tmp_path):
     labels = np.zeros(30, dtype=np.int64)
     options = {"counts": [1000] + [10] * 8, "names": list("abcdefghi"), "before": one_hot(labels, 9)}
     found = verdict(read_run(write_run(tmp_path, probabilities=one_hot(labels, 9), labels=labels, **options)))
-    assert found.headline == "Cannot be judged: no class has held-out samples both of it and of others."
+    assert found.headline == "Cannot be judged: fewer than two classes have held-out samples."
     assert found.change[0].startswith("No rare class could be tested; all classes together are found as often")
     assert "Cannot be judged, because there are no held-out samples: b, c, d, e, f and 3 more." in found.basis
 

@@ -1,4 +1,4 @@
-"""Finished runs, made once."""
+"""A cache of its own, and pages without pictures, for every test."""
 
 import pytest
 
@@ -13,23 +13,3 @@ def _own_cache(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _plain_pages(monkeypatch):
     made.plain_pages(monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def table_run(tmp_path_factory):
-    return made.once(made.table_run, tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def several_run(tmp_path_factory):
-    return made.once(made.several_run, tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def blend_run(tmp_path_factory):
-    return made.once(made.blend_run, tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def image_run(tmp_path_factory):
-    return made.once(made.image_run, tmp_path_factory)

@@ -15,17 +15,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from equipoise.app.report import write_report
-from equipoise.app.run_folder import check_folder, read_run_record
+from equipoise.app.run_folder import read_run_record
 from equipoise.app.run_watcher import RunWatcher
 from equipoise.app.runs import RunModel, RunOptions, train_run
 from equipoise.app.runs.choose_model import own_estimator
 from equipoise.app.runs.evaluate import evaluate_run
 from equipoise.app.runs.export import export_run
 from equipoise.app.runs.inspect import inspect_run
-from equipoise.app.runs.run_options import read_config
 from equipoise.app.stored_arrays import read_judged_labels
 from equipoise.app.stored_run import read_run
-from equipoise.errors import InvalidInputError, InvalidStateError
+from equipoise.errors import InvalidInputError
 from equipoise.estimators.balanced import BalancedClassifier
 from equipoise.models import build_backbone
 from tests.app.runs import made
@@ -357,28 +356,6 @@ def test_a_record_of_another_input_is_refused(blend_run, tmp_path):
         RunModel.load(folder)
 
 
-def test_a_run_of_an_earlier_version_is_a_network(table, tmp_path):
-    """Its record has no model among the options: it goes on as a network, and as nothing else."""
-    folder = tmp_path / "run"
-    options = RunOptions(table, target="state", model="network")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("equipoise.app.runs.train.fit_model", _stop)
-        with pytest.raises(KeyboardInterrupt):
-            train_run(options, folder)
-    record = json.loads((folder / "run.json").read_text())
-    del record["options"]["model"]
-    (folder / "run.json").write_text(json.dumps(record))
-    with pytest.raises(InvalidStateError, match="was started with model = 'network', and now it is 'forest'"):
-        train_run(RunOptions(table, target="state", model="forest"), folder, resume=True)
-    fields = read_config(folder / "run.json")
-    assert fields["model"] == "network"
-    assert check_folder(folder, RunOptions(**fields).as_dict(), resume=True) is not None
-
-
-def _stop(*_, **__):
-    raise KeyboardInterrupt
-
-
 KILLED = """
 import os, signal, sys
 from equipoise.app.runs import RunOptions, train_run
@@ -400,7 +377,7 @@ train_run(RunOptions(sys.argv[1], target="state", model="forest"), sys.argv[2])
 @pytest.mark.parametrize(
     ("module", "name", "after"),
     mostly_nightly(
-        [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 1)]
+        [("cross_fitted", "_fit", 2), ("blend_files", "save_member", 3), ("saved_model", "write_atomically", 0)]
     ),
     ids=["while members are fitted", "while they are written", "before model.json"],
 )

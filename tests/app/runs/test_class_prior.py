@@ -86,9 +86,7 @@ def test_a_file_of_a_mix_is_checked(model, tmp_path, change, sentence):
         model.read_prior(str(path))
     for broken in ("[1]", "{", "[" * 10**5):
         path.write_text(broken)
-        with pytest.raises(
-            InvalidInputError, match=r"mix\.json (cannot be read|is not as it should be: expected an object)"
-        ):
+        with pytest.raises(InvalidInputError, match=r"mix\.json (cannot be read|is invalid: expected an object)"):
             model.read_prior(str(path))
 
 

@@ -24,7 +24,7 @@ def stored(folder):
 
 def without_scaling(model):
     """What a run says before it is calibrated on its held-out samples."""
-    plain = replace(model.calibrated, scaling=Scaling.none(tuple(model.calibrated.prior.shape)))
+    plain = replace(model.calibrated, scaling=Scaling.identity(tuple(model.calibrated.prior.shape)))
     return replace(model, calibrated=plain)
 
 
@@ -134,7 +134,7 @@ def put(place, value):
         (
             ["input", "kind"],
             "table",
-            "the table encoding is not as it should be: expected an object in braces, got nothing",
+            "the table encoding is invalid: expected an object in braces, got nothing",
         ),
         (
             ["input", "kind"],

@@ -89,7 +89,7 @@ def test_every_row_says_by_which_rule_it_was_decided_and_why_another_class_may_b
 )
 def test_the_rule_is_that_of_the_class_mix_aimed_at(prior, aimed, rule):
     shares = (torch.tensor(part, dtype=torch.float64) for part in (prior, aimed))
-    model = SimpleNamespace(calibrated=Calibrated(*shares, Scaling.none((2,))), chosen=None)
+    model = SimpleNamespace(calibrated=Calibrated(*shares, Scaling.identity((2,))), chosen=None)
     assert rule_of(model, None) == rule
     assert rule_of(model, np.array(prior)) == "prior"
 

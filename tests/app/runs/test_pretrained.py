@@ -102,7 +102,7 @@ def test_pictures_stand_beside_the_other_columns(sightings, monkeypatch):
 def test_without_a_reader_image_paths_are_left_out_and_said(sightings):
     encoder = TableEncoder().fit(pd.read_csv(sightings).drop(columns="state"))
     assert encoder.column_names_ == ["dose"]
-    assert any("pip install 'equipoise[images]' to learn from them" in note for note in encoder.notes)
+    assert any("pip install 'equipoise[images]' to learn from them" in note for note in encoder.notes_)
 
 
 def test_paths_of_nothing_are_refused(sightings):

@@ -61,8 +61,8 @@ class Listener:
     def columns(self, profiles):
         self.profiles += profiles
 
-    def note(self, sentence):
-        self.notes.append(sentence)
+    def note(self, *sentences):
+        self.notes += sentences
 
     def summary(self, classes, *, train, test):
         self.tables.append((classes, train, test))

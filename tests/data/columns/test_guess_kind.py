@@ -99,14 +99,14 @@ def test_long_identifiers_differ_in_digits_that_floats_lack():
 def test_digits_that_are_lost_are_noted(read):
     encoder = TableEncoder().fit(pd.DataFrame({"account": [read(value) for value in LONG[:5] * 12]}))
     assert encoder.guesses_[0].kind == "number"
-    assert encoder.notes[-1] == (
+    assert encoder.notes_[-1] == (
         "account: numbers above 2^53 lose their last digits, such as 10000000000007919 read as 10000000000007920; the "
         "kind category or identifier avoids that."
     )
 
 
 def test_digits_that_are_kept_are_not_noted():
-    assert TableEncoder().fit(pd.DataFrame({"a": [2**53, 2**54, 3] * 20, "b": [1e30, 7.5, 2.0] * 20})).notes == []
+    assert TableEncoder().fit(pd.DataFrame({"a": [2**53, 2**54, 3] * 20, "b": [1e30, 7.5, 2.0] * 20})).notes_ == []
 
 
 ZIPS = ["01000", "01039", "94110"] * 20
@@ -144,13 +144,13 @@ def table():
 
 def test_a_user_knows_better():
     encoder = TableEncoder(kinds={"zip": "category", "notes": "identifier", "row": "number"}).fit(table())
-    assert [(guess.name, guess.kind, guess.said) for guess in encoder.guesses_] == [
+    assert [(guess.name, guess.kind, guess.chosen) for guess in encoder.guesses_] == [
         ("notes", "identifier", True),
         ("zip", "category", True),
         ("row", "number", True),
     ]
     assert encoder.column_names_ == [*(f"zip={10_000 + i}" for i in range(7)), "row"]
-    assert encoder.notes == ["notes: ignored, as you said."]
+    assert encoder.notes_ == ["notes: ignored, as requested."]
     assert clone(encoder).get_params() == {"kinds": encoder.kinds, "text_encoder": None, "pictures": None}
 
 
@@ -158,7 +158,7 @@ def test_values_that_are_not_of_the_kind_said_are_missing():
     frame = pd.DataFrame({"a": ["1", "2", "three", "4"] * 3, "b": ["01.02.2020", "x", "13.01.2020", "y"] * 3})
     encoder = TableEncoder(kinds={"a": "number", "b": "date"}).fit(frame)
     assert encoder.column_names_ == ["a", "a=(missing)", "b", "b=(missing)"]
-    assert encoder.notes[0] == "a: 3 values that are not numbers ('three') treated as missing."
+    assert encoder.notes_[0] == "a: 3 values that are not numbers ('three') treated as missing."
     assert encoder.transform(frame)[:4, 0].tolist() == [1, 2, 2, 4]
     assert encoder.transform(frame)[:4, 3].tolist() == [0, 1, 0, 1]
 
@@ -168,5 +168,7 @@ def test_what_a_user_says_is_checked():
         TableEncoder(kinds={"zip": "words"}).fit(table())
     with pytest.raises(InvalidInputError, match="kinds names 'zap', which is not a column; there are notes, zip, row"):
         TableEncoder(kinds={"zap": "text"}).fit(table())
+    with pytest.raises(InvalidInputError, match=r"kinds must be a dict of kinds by column name, got \['text'\]"):
+        TableEncoder(kinds=["text"]).fit(table())
     with pytest.raises(InvalidInputError, match=r"column 'notes' holds no number that can be read, for example 'cust"):
         TableEncoder(kinds={"notes": "number"}).fit(table())

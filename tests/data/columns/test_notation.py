@@ -108,7 +108,7 @@ def test_a_note_says_what_amounts_were_read_as():
     encoder = learnt(["1,234.50 €", "(132.10)", "8%", "1.5k", "12"] * 2)
     assert encoder.column_names_ == ["a", "other"]
     assert encoder.columns_[0].notation == POINT
-    assert encoder.notes == ["a: amounts read as numbers, '1,234.50 €' as 1234.5, '(132.10)' as -132.1, '8%' as 8."]
+    assert encoder.notes_ == ["a: amounts read as numbers, '1,234.50 €' as 1234.5, '(132.10)' as -132.1, '8%' as 8."]
     found = encoder.transform(pd.DataFrame({"a": ["$7", "(1k)"], "other": 0}))
     assert found[:, 0].tolist() == [7, -1000]
     assert encoder.text_columns == ["a"]
@@ -123,7 +123,7 @@ def test_german_amounts():
 def test_case_alone_makes_no_category():
     encoder = learnt(["yes", "Yes", "NO", "no", "yes", "No "] * 3)
     assert encoder.column_names_ == ["a=NO", "a=yes", "other"]
-    assert encoder.notes == ["a: values that differ only in case are merged, such as 'yes' and 'Yes'."]
+    assert encoder.notes_ == ["a: values that differ only in case are merged, such as 'yes' and 'Yes'."]
     found = encoder.transform(pd.DataFrame({"a": ["YES", "nO", "maybe", None], "other": 0}))
     assert found[:, :2].tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
     again = TableEncoder.from_json(encoder.to_json())

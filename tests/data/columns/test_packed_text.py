@@ -65,7 +65,7 @@ def test_packed_and_plain_files_encode_alike(mixed, monkeypatch):
     assert packed.y.tolist() == plain.y.tolist()
     assert packed.checksum() == plain.checksum()
     encoders = [TableEncoder().fit(samples.x, samples.y) for samples in (plain, packed)]
-    assert encoders[0].notes == encoders[1].notes
+    assert encoders[0].notes_ == encoders[1].notes_
     assert encoders[0].guesses_ == encoders[1].guesses_
     assert encoders[0].to_json() == encoders[1].to_json()
     np.testing.assert_array_equal(encoders[0].transform(plain.x), encoders[1].transform(packed.x))

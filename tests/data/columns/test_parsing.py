@@ -32,7 +32,7 @@ def test_a_word_in_a_column_of_numbers_is_a_missing_value():
     values = [*FLOATS, "low", "n.d."]
     encoder = learnt(values)
     assert encoder.column_names_ == ["a", "other"]
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "a: 2 values that are not numbers ('low', 'n.d.') treated as missing.",
         "a: 2 missing values filled with the median 1237.69.",
     ]
@@ -56,7 +56,7 @@ def test_answers_among_numbers_have_columns_of_their_own():
     values = [str(i % 11) for i in range(44)] + ["refused"] * 10 + ["don't know"] * 2 + [None]
     encoder = learnt(values)
     assert encoder.column_names_ == ["a", "a=don't know", "a=refused", "a=(missing)", "other"]
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "a: numbers; \"don't know\", 'refused' in 12 rows marked in columns of their own.",
         "a: 1 missing value filled with the median 5.",
     ]
@@ -83,7 +83,7 @@ def test_codes_that_begin_with_zeros_are_names():
 
 def test_many_kinds_of_words_are_not_all_listed():
     values = [f"{i / 4}" for i in range(1000)] + list("pqrst")
-    assert "a: 5 values that are not numbers ('p', 'q', 'r', …) treated as missing." in learnt(values).notes
+    assert "a: 5 values that are not numbers ('p', 'q', 'r', …) treated as missing." in learnt(values).notes_
 
 
 def test_a_word_met_later_is_missing_and_counted():
@@ -108,7 +108,7 @@ def test_a_column_of_words_where_numbers_were_is_refused():
 def test_a_word_among_dates_is_missing_too():
     days = [str(date(2020, 1, 1) + timedelta(days=3 * i)) for i in range(200)]
     encoder = learnt([*days, "soon"])
-    assert encoder.notes[:2] == [
+    assert encoder.notes_[:2] == [
         "a: dates, read as days since 1970-01-01.",
         "a: 1 value that is not a date ('soon') treated as missing.",
     ]
@@ -144,7 +144,7 @@ def test_a_table_with_a_word_among_its_numbers_trains_from_its_file(tmp_path):
 )
 def test_commas_in_numbers(values, numbers, note):
     encoder = learnt(values)
-    assert encoder.notes == [f"a: numbers with {note}."]
+    assert encoder.notes_ == [f"a: numbers with {note}."]
     assert encoded(encoder, values)[:, 0].tolist() == np.float32(numbers).tolist()
     assert encoded(encoder, [2.5])[0, 0] == 2.5, "what is a number already has no form"
     assert encoder.text_columns == ["a"], "1.234 is to be read as it stands"
@@ -155,7 +155,7 @@ def test_commas_in_numbers(values, numbers, note):
 def test_odd_spaces_around_a_number_are_no_comma():
     values = ["0.5", "\u2028\x85-0.67", "1.5"]  # more kinds of space than the parser of numbers knows
     encoder = learnt(values)
-    assert encoder.notes == []
+    assert encoder.notes_ == []
     assert encoder.columns_[0].notation == ""
     assert encoded(encoder, values)[:, 0].tolist() == np.float32([0.5, -0.67, 1.5]).tolist()
 
@@ -194,7 +194,7 @@ def test_dates_by_day_or_month(pattern, form):
     days = [date(2019, 12, 20) + timedelta(days=i) for i in range(60)]
     values = [day.strftime(pattern) for day in days]
     encoder = learnt(values)
-    assert encoder.notes == [f"a: dates as {form}, read as days since 1970-01-01."]
+    assert encoder.notes_ == [f"a: dates as {form}, read as days since 1970-01-01."]
     expected = np.array([(day - date(1970, 1, 1)).days for day in days])
     assert np.array_equal(np.floor(encoded(encoder, values)[:, 0]), expected)
     short = values[20].replace("0", "", 1) if values[20].startswith("0") else values[20]
@@ -211,7 +211,7 @@ def test_a_time_of_day_is_part_of_the_date():
 def test_days_and_months_that_may_be_either_are_not_guessed():
     values = [f"{day:02}/{month:02}/{year}" for day in range(1, 13) for month in range(1, 13) for year in (2020, 2021)]
     encoder = learnt(values)
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "a: ignored, it holds numbers or dates in an unknown notation, such as '01/01/2020'; write 1234.5 or "
         "2020-01-31 (288 different values in 288 rows)."
     ]
@@ -230,24 +230,24 @@ def test_days_that_do_not_exist_are_no_dates():
 def test_numbers_in_an_unknown_notation_are_called_so(shape):
     encoder = learnt([shape.format(i) for i in range(10, 40)])
     assert encoder.column_names_ == ["other"]
-    assert "holds numbers or dates in an unknown notation, such as" in encoder.notes[0]
+    assert "holds numbers or dates in an unknown notation, such as" in encoder.notes_[0]
 
 
 @pytest.mark.parametrize("shape", ["HAM_{}", "name {}", "{} Street", "ab{}cd", "x{}"])
 def test_names_are_still_called_names(shape):
     encoder = learnt([shape.format(i) for i in range(10, 40)])
-    assert encoder.notes == ["a: ignored, it looks like an identifier (30 different values in 30 rows)."]
+    assert encoder.notes_ == ["a: ignored, it looks like an identifier (30 different values in 30 rows)."]
 
 
 @pytest.mark.parametrize("text", [True, False])
 def test_numbers_too_large_to_be_told_apart(text):
     values = [10**30 + i for i in range(30)]
     encoder = learnt([str(value) for value in values] if text else pd.Series(values, dtype=object))
-    assert encoder.notes == [
+    assert encoder.notes_ == [
         "a: ignored, its 30 different values are too large to be distinguished, all about 1e+30 in every row."
     ]
-    assert learnt(["1", "1.0", "1e0"] * 10).notes == ["a: ignored, it is 1 in every row."]
-    assert learnt([1e30] * 30).notes == ["a: ignored, it is 1e+30 in every row."]
+    assert learnt(["1", "1.0", "1e0"] * 10).notes_ == ["a: ignored, it is 1 in every row."]
+    assert learnt([1e30] * 30).notes_ == ["a: ignored, it is 1e+30 in every row."]
 
 
 # --- a stranger's file ----------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_columns_stand_beside_those_of_n_grams_and_are_stored():
     frame = pd.DataFrame({"notes": [*TEXTS[:-9], *[None] * 9], "age": np.arange(300) % 60})
     encoder = TableEncoder(text_encoder="mine")
     made = encoder.fit_transform(frame, Y)
-    assert any("n-grams and the sentence encoder mine" in note for note in encoder.notes)
+    assert any("n-grams and the sentence encoder mine" in note for note in encoder.notes_)
     plain = TableEncoder(text_encoder="none").fit_transform(frame, Y)
     assert made.shape[1] == plain.shape[1] + 9
     again = TableEncoder.from_json(encoder.to_json())

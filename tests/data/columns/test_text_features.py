@@ -209,8 +209,8 @@ def test_a_table_with_notes():
     assert encoder.column_names_[:2] == ["notes text 1", "notes text 2"]
     assert encoder.column_names_[-2:] == ["notes for stayed", "age"]
     assert rows.shape == (300, len(encoder.column_names_))
-    assert encoder.notes[0].startswith("notes: free text (")
-    said, words = encoder.notes[1].removesuffix(".").split(": ", 2)[1:]
+    assert encoder.notes_[0].startswith("notes: free text (")
+    said, words = encoder.notes_[1].removesuffix(".").split(": ", 2)[1:]
     assert said == "words that speak for 'left'"
     assert set(words.split(", ")) <= set(BAD)
     again = TableEncoder.from_json(encoder.to_json())
@@ -225,7 +225,7 @@ def test_missing_notes():
     made = encoder.transform(frame(texts))
     assert not made[0, :-2].any()
     assert made[:3, -2].tolist() == [1, 0, 0]
-    assert "notes: 30 missing texts treated as empty." in encoder.notes
+    assert "notes: 30 missing texts treated as empty." in encoder.notes_
 
 
 def test_a_pipeline_is_fitted_to_honest_rows():

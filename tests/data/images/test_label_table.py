@@ -53,7 +53,7 @@ def test_a_name_in_two_folders_needs_its_path(photos):
 def test_a_name_without_its_ending_must_be_of_one_file(name, photos):
     write(photos / "sub" / "c.bmp", 9)
     with pytest.raises(
-        InvalidInputError, match=rf"'{name}', which may be 'sub/c\.bmp' or 'sub/c\.png'; write .* with its ending\.$"
+        InvalidInputError, match=rf"'{name}', which may be 'sub/c\.bmp' or 'sub/c\.png'; write .* with its suffix\.$"
     ):
         read(photos, f"file,label\n{name},y\na.png,x\n")
     assert read(photos, "file,label\nsub/c.png,y\na,x\n").x.names == ["a.png", "sub/c.png"]

@@ -197,7 +197,7 @@ def test_every_protocol_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"pairs": "gone.txt", "images": "."}, r"gone\.txt cannot be read: No such file"),
+        ({"pairs": "gone.txt", "images": "."}, r"gone\.txt cannot be read \(No such file"),
         ({"pairs": "list.txt"}, "--protocol list needs --images"),
         (
             {"pairs": "list.txt", "images": ".", "protocol": "ijbc"},

@@ -225,7 +225,7 @@ def test_what_a_plain_list_must_not_hold(tmp_path, lines, said):
 def test_what_is_no_list(tmp_path):
     root = write_faces(tmp_path / "faces", FACES)
     (tmp_path / "list.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInputError, match="it is not text"):
+    with pytest.raises(InvalidInputError, match=r"not UTF-8 text.*bin file needs its suffix"):
         read_pair_list(tmp_path / "list.txt", root)
     with pytest.raises(InvalidInputError, match="No such file"):
         read_pair_list(tmp_path / "gone.txt", root)

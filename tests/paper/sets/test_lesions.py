@@ -140,7 +140,7 @@ def test_ham10000_counts_what_does_not_fit(tmp_path):
         (",mel,", ",melanoma,", r"has the diagnosis 'melanoma', not one of akiec, bcc"),
         ("HAM_2,", ",", r"has no lesion_id or no image_id or no dx in line 4"),
         ("ISIC_", "OTHER_", r"no image in .* is in HAM10000_metadata.csv; expected names such as"),
-        ("histo", '"histo', r"cannot be read: ',' expected after '\"'"),
+        ("histo", '"histo', r"cannot be read \(',' expected after '\"'"),
     ],
 )
 def test_a_damaged_metadata_file_is_one_sentence(tmp_path, old, new, message):

@@ -72,10 +72,10 @@ PACKED = gzip.compress(GOOD, mtime=0)
         (GOOD[:-1], r"must hold 6 bytes for its \(2, 3\), got 5"),
         (GOOD + b"x", r"must hold 6 bytes for its \(2, 3\), got more"),
         (GOOD[:4] + b"\xff" * 8, r"claims \(4294967295, 4294967295\), more than the limit of 1,073,741,824 bytes"),
-        (PACKED[:-9], "is a damaged gzip file"),
-        (PACKED[:10] + b"\xff" * 8, "is a damaged gzip file"),
-        (PACKED[:-8] + b"\0" * 8, "is a damaged gzip file"),
-        (b"\x1f\x8b\0\0", "is a damaged gzip file"),
+        (PACKED[:-9], "cannot be read .*; fetch it again"),
+        (PACKED[:10] + b"\xff" * 8, "cannot be read .*; fetch it again"),
+        (PACKED[:-8] + b"\0" * 8, "cannot be read .*; fetch it again"),
+        (b"\x1f\x8b\0\0", "cannot be read .*; fetch it again"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path, content, message):
@@ -117,5 +117,5 @@ def test_what_is_not_mnist_is_refused(tmp_path):
 
 
 def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path):
-    with pytest.raises(InvalidInputError, match="cannot be read: Is a directory"):
+    with pytest.raises(InvalidInputError, match=r"cannot be read \(Is a directory"):
         read_idx(tmp_path, dimensions=1)

@@ -120,8 +120,7 @@ def _samples(options: RunOptions, watcher: ConsoleWatcher, started: float, budge
     where: dict[str, Any] = {name: getattr(options, name) for name in ("target", "labels", "group", "size")}
     read = partial(open_data, options.data, **where, progress=watcher.progress)
     samples = options.columns.of(read() if budget is None else _in_time(read, started, budget, options.data))
-    for sentence in samples.notes:
-        watcher.note(sentence)
+    watcher.note(*samples.notes)
     return samples
 
 
@@ -146,8 +145,7 @@ def _tell(found: "Comparison", watcher: ConsoleWatcher, page: Path | None, *, da
     """Print the comparison, and write its page."""
     from equipoise.app.compare.comparison_page import write_methods_page
 
-    for sentence in found.notes:
-        watcher.note(sentence)
+    watcher.note(*found.notes)
     written = None if page is None else write_methods_page(found, page, data=data)
     if as_json:
         print_json(plain(found) | ({} if written is None else {"page": str(written)}))

@@ -42,8 +42,7 @@ def summary(*, as_json: AsJson = False, quiet: Quiet = False, **values: Any) -> 
         profiles = profile_columns(samples.x, samples.encoded[1], kinds=kinds)
         ordered = order_note(samples.x, [each.name for each in profiles if each.time])
     notes = [*samples.notes, *found.notes, *leak_notes(samples), *([ordered] if ordered else [])]
-    for sentence in notes:
-        watcher.note(sentence)
+    watcher.note(*notes)
     if as_json:
         print_json(found.as_dict() | {"columns": [each.as_dict() for each in profiles], "notes": notes})
         return

@@ -43,8 +43,8 @@ def demo(
     recall = {"softmax": softmax.tolist(), EQUIPOISE: list(result.scores.recall.each)}
     found = verdict_of(result)
     if as_json:
-        told = {"run": str(folder), "report": str(result.report), "classes": result.classes, "recall": recall}
-        print_json(told | {"verdict": found.as_dict()})
+        content = {"run": str(folder), "report": str(result.report), "classes": result.classes, "recall": recall}
+        print_json(content | {"verdict": found.as_dict()})
     else:
         _print(Console(), result, recall, counts)
         print_verdict(Console(), found.headline, found.worth)

@@ -71,10 +71,10 @@ def evaluate(
         found = evaluate_run(model, data, watcher=watcher, prior=prior, abstain=abstain, rule=rule, **where)
     judged = _grade(model, found)
     if as_json:
-        told = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
+        content = {"run": str(run), "data": data, "classes": list(model.classes), "scores": found.scores.as_dict()}
         decision = None if found.decision is None else found.decision.to_json()
         rest = {"prior": found.prior, "sets": found.sets, "verdict": judged.as_dict()}
-        print_json(told | rest | {"decision": decision, "cost": found.cost, "outcome": found.outcome})
+        print_json(content | rest | {"decision": decision, "cost": found.cost, "outcome": found.outcome})
         return
     if found.prior is not None:
         watcher.note(shares_sentence("estimated class prior" if prior == "estimate" else "class prior", found.prior))

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -112,7 +112,8 @@ def _parameter(of: type, name: str, optional: bool) -> Parameter:
     """Return typer's description of an option."""
     field = next(each for each in fields(of) if each.name == name)
     kind, found = _types(of)[name], declared(field)
-    kind = str if get_origin(kind) is Literal and of is RunOptions else kind
+    if of is RunOptions and any(get_origin(each) is Literal for each in (kind, *get_args(kind))):
+        kind = str | None if type(None) in get_args(kind) else str  # checked by the option itself, as in a file
     if field.default is MISSING and not found.flags:
         flag: Any = typer.Argument(metavar=name.upper(), help=found.help)
     else:

@@ -81,8 +81,8 @@ def predict(
     _tell(watcher, found, file)
     if as_json:
         named = None if shares is None else model.named_shares(shares)
-        told = None if model.chosen is None else model.chosen.to_json()
-        print_json({"out": str(file), **asdict(found), "prior": named, "decision": told})
+        decision = None if model.chosen is None else model.chosen.to_json()
+        print_json({"out": str(file), **asdict(found), "prior": named, "decision": decision})
 
 
 def _shares(model: "RunModel", prior: str | None, data: str, watcher: ConsoleWatcher) -> "Shares | None":

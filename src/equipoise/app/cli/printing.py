@@ -72,10 +72,11 @@ class ConsoleWatcher(RunWatcher):
     ) -> None:
         self.bar.stop()
 
-    def note(self, sentence: str) -> None:
-        """Print a sentence on a line of its own."""
-        super().note(sentence)
-        self.console.print(shown(sentence), highlight=False, soft_wrap=True)
+    def note(self, *sentences: str) -> None:
+        """Print each sentence on a line of its own."""
+        super().note(*sentences)
+        for sentence in sentences:
+            self.console.print(shown(sentence), highlight=False, soft_wrap=True)
 
     def summary(self, classes: "ClassSummary", *, train: int, test: int) -> None:
         """Print the class table."""

@@ -145,9 +145,9 @@ def _fit(data: str, out: Path | None, *, as_json: bool, quiet: bool, **how: Any)
         found = fit(data, folder, watcher=watcher, **how)
         judged, chosen = verdict(found.run), found.decision.chosen
         if as_json:
-            told = {"folder": str(folder), "verdict": judged.as_dict(), "classes": list(found.decision.classes)}
+            content = {"folder": str(folder), "verdict": judged.as_dict(), "classes": list(found.decision.classes)}
             scores = {"before": found.before.as_dict(), "after": found.after.as_dict()}
-            print_json(told | scores | {"decision": None if chosen is None else chosen.to_json()})
+            print_json(content | scores | {"decision": None if chosen is None else chosen.to_json()})
         else:
             _print(found)
             print_verdict(Console(), judged.headline, [*judged.worth, *judged.change])

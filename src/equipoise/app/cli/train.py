@@ -121,22 +121,22 @@ def _options(
     from equipoise.app.run_folder import read_run_record
     from equipoise.storage.run_files import RECORD
 
-    told: dict[str, Any] = {}
+    from_file: dict[str, Any] = {}
     if config is None and resumed is not None and values["data"] is None:
         read_run_record(resumed)
         config = resumed / RECORD
     if config is not None:
-        told = read_config(config)
-    folder = told.pop(OUT, None)
+        from_file = read_config(config)
+    folder = from_file.pop(OUT, None)
     sources = {name: context.get_parameter_source(name) for name in values}
     typed = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if config is not None and "model" not in typed:
-        _check_record(config, told.get("model"))
-    values |= {name: value for name, value in told.items() if name not in typed}
+        _check_record(config, from_file.get("model"))
+    values |= {name: value for name, value in from_file.items() if name not in typed}
     if values["data"] is None:
         raise typer.BadParameter("give the data to train on, or a --config that names them.", param_hint="'DATA'")
-    options, said = RunOptions(**values), typed | set(told)
-    if "model" not in said and not options.of_network and said & set(NETWORK_OPTIONS):
+    options, given = RunOptions(**values), typed | set(from_file)
+    if "model" not in given and not options.of_network and given & set(NETWORK_OPTIONS):
         options = replace(options, model=NETWORK)  # a network option was given, though at its default
     return options, folder
 

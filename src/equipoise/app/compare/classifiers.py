@@ -18,7 +18,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from equipoise.app.compare.method import Hyperparameters, Method, Remedy
+from equipoise.app.compare.method import Hyperparameters, Method, Remedy, grid_of
 from equipoise.app.compare.networks import FitOptions
 from equipoise.data.labels import class_indices
 from equipoise.estimators.balanced import BalancedClassifier
@@ -135,9 +135,9 @@ def table_classifier(
     return _on_columns(PriorShift(made) if form == "prior_shift" else made)
 
 
-def in_form(model: Method, form: Form) -> Method:
+def table_method(name: str, form: Form = "plain") -> Method:
     """Return a classifier of ``TABLE_MODELS`` in one of its forms."""
-    added, remedy = FORMS[form]
+    model, (added, remedy) = TABLE_MODELS[name], FORMS[form]
     kept = model.remedy if model.remedy == "training" else remedy
     return replace(model, label=f"{model.label}{added}", build=partial(model.build, form), remedy=kept)
 
@@ -181,11 +181,7 @@ def _boosted(
     return CodedLabels(made, balanced=balanced)
 
 
-def _settings(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
-    return tuple({name: value} for value in values)
-
-
-def _model(label: str, make: Make, grid: tuple[Hyperparameters, ...] = (), **more: Any) -> Method:
+def _model(label: str, make: Make, grid: tuple[Hyperparameters, ...] = ({},), **more: Any) -> Method:
     """Describe a classifier whose ``build`` takes the form first.
 
     From 4,000 rows to 32,000, with 30 columns, the time of a fit was measured to grow with the power 1.4 of the rows
@@ -193,10 +189,10 @@ def _model(label: str, make: Make, grid: tuple[Hyperparameters, ...] = (), **mor
     count; more is assumed, as they count less in larger tables.
     """
     usual: dict[str, Any] = {"remedy": "none", "model": label, "several_labels": False, "growth": 0.8}
-    return Method(label, "table", partial(table_classifier, make), ({}, *grid), **usual | more)
+    return Method(label, "table", partial(table_classifier, make), grid, **usual | more)
 
 
-LEAVES, RATES = _settings("min_samples_leaf", 2, 5, 10), _settings("learning_rate", 0.02, 0.05, 0.2)
+LEAVES, RATES = grid_of("min_samples_leaf", 2, 5, 10), grid_of("learning_rate", 0.02, 0.05, 0.2)
 QUIET = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
 TABLE_MODELS: dict[str, Method] = {
     "random_forest": _model(
@@ -209,7 +205,7 @@ TABLE_MODELS: dict[str, Method] = {
     "logistic_regression": _model(
         "logistic regression",
         partial(_weighted, partial(LogisticRegression, max_iter=1000)),
-        _settings("C", 0.01, 0.1, 10.0),
+        grid_of("C", 0.01, 0.1, 10.0),
     ),
     "blend": _model(f"{EQUIPOISE} blend", partial(_remedy, BalancedClassifier), several_labels=True, remedy="training"),
     "balanced_random_forest": _model(

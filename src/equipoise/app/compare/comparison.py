@@ -215,8 +215,8 @@ def _result(
     metric = metric or ("balanced_accuracy" if yardstick is None else yardstick.score)
     share = 0.0 if run.folds is None else 1 / (run.folds - 1)
     ranking = rank(reached.records, metric=metric, baseline=plain, test_to_train=share)
-    said = {name: method.said for name, method in run.methods.items()}
-    advice = recommend(ranking, said, plain=plain, moved=moved, more=reached.more)
+    in_text = {name: method.name_in_text for name, method in run.methods.items()}
+    advice = recommend(ranking, in_text, plain=plain, moved=moved, more=reached.more)
     return Comparison(
         ranking=ranking,
         verdict=advice.verdict,

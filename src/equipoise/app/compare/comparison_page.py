@@ -70,7 +70,7 @@ def html(found: Comparison, data: str) -> str:
         best=_best(rows),
         counted=None if found.yardstick is None else counted_as(found.yardstick),
         heads=SHOWN,
-        baseline=None if found.ranking.baseline is None else found.methods[found.ranking.baseline].said,
+        baseline=None if found.ranking.baseline is None else found.methods[found.ranking.baseline].name_in_text,
         figure=ranking_figure(found, rows) if rows else None,
         basis=basis(found),
         notes=[*found.notes, *absences(found)],

@@ -57,7 +57,7 @@ def rule_for_samples(rule: DecisionRule, samples: Samples, folds: int | None) ->
     if costs is not None and costs.ndim != (3 if several else 2):
         raise InvalidInputError("a comparison needs one cost per class, got a cost for each row; pass costs by class.")
     counts = samples.y.sum(0) if several else np.bincount(samples.encoded[1])
-    for name in rule.speaks_of(names, counts.tolist(), several=several) if rule.needs_evidence else ():
+    for name in rule.reported_classes(names, counts.tolist(), several=several) if rule.needs_evidence else ():
         rows = int(counts[names.index(name)])
         if folds is not None and rows < FEWEST * folds:
             raise InvalidInputError(

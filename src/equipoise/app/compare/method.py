@@ -39,7 +39,7 @@ class Method:
     'cross_entropy'
     >>> METHODS["smote"].several_labels, METHODS["smote"].network_only
     (False, False)
-    >>> METHODS["boosting_prior_shift"].said, METHODS["boosting_prior_shift"].has_network
+    >>> METHODS["boosting_prior_shift"].name_in_text, METHODS["boosting_prior_shift"].has_network
     ('plain gradient boosting with a moved threshold', False)
     >>> METHODS["boosting"].installed, METHODS["boosting"].identity
     (True, '')
@@ -68,8 +68,8 @@ class Method:
         return self.has_network and self.family != "resampling"
 
     @property
-    def said(self) -> str:
-        """Its name within a sentence."""
+    def name_in_text(self) -> str:
+        """The method's name within a sentence."""
         moved = " with a moved threshold" if self.remedy == "threshold" else ""
         return self.label if self.remedy == "training" else f"plain {self.model}{moved}"
 
@@ -82,3 +82,12 @@ class Method:
     def identity(self) -> str:
         """Its identity in a file of results: its description, or the version of its package."""
         return self.description or (package_version(self.package) if self.package else "")
+
+
+def grid_of(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
+    """Return the grid of a hyperparameter whose published value is its default: that first, then the others.
+
+    >>> grid_of("gamma", 0.5, 1.0)
+    ({}, {'gamma': 0.5}, {'gamma': 1.0})
+    """
+    return ({}, *({name: value} for value in values))

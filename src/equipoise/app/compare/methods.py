@@ -17,8 +17,8 @@ from typing import Any, Literal
 from sklearn.base import clone
 
 from equipoise.app.compare import resamplers
-from equipoise.app.compare.classifiers import TABLE_MODELS, Form, in_form, support_vectors
-from equipoise.app.compare.method import Hyperparameters, Method
+from equipoise.app.compare.classifiers import support_vectors, table_method
+from equipoise.app.compare.method import Hyperparameters, Method, grid_of
 from equipoise.app.compare.networks import (
     FitOptions,
     class_balanced_network,
@@ -71,10 +71,6 @@ def _copied(estimator: Any, seed: int, hyperparameters: Hyperparameters, options
     return model.set_params(**seeds, **hyperparameters)
 
 
-def _grid(name: str, *values: Any) -> tuple[Hyperparameters, ...]:
-    return ({}, *({name: value} for value in values))
-
-
 def _resampling(
     label: str, make: Maker, grid: tuple[Hyperparameters, ...] = ({},), *, draw: Draw | None = None
 ) -> Method:
@@ -83,18 +79,13 @@ def _resampling(
     return Method(label, "resampling", build, grid, several_labels=draw is not None)
 
 
-def _table(name: str, form: Form = "plain") -> Method:
-    """Return a classifier of ``TABLE_MODELS`` in one of its forms."""
-    return in_form(TABLE_MODELS[name], form)
-
-
 def _machine(label: str, kernel: Literal["linear", "rbf"], *costs: float) -> Method:
-    return Method(label, "svm", partial(support_vectors, kernel), _grid("C", *costs), several_labels=False)
+    return Method(label, "svm", partial(support_vectors, kernel), grid_of("C", *costs), several_labels=False)
 
 
 def _margin(label: str, name: str, *others: float) -> Method:
     """Phase in a margin after a softmax stage, as its counterpart does, which differs only in the margins."""
-    return Method(label, "margin", network(name, MARGINS[name], strength="head", kind=None), _grid("margin", *others))
+    return Method(label, "margin", network(name, MARGINS[name], strength="head", kind=None), grid_of("margin", *others))
 
 
 def _uncertain_margin(label: str, name: str) -> Method:
@@ -122,35 +113,35 @@ METHODS: dict[str, Method] = {
         "cross-entropy", "baseline", network("cross_entropy"), remedy="none", model="cross-entropy"
     ),
     "uncertainty_margin": Method(EQUIPOISE, "uncertainty", network("uncertainty_margin")),
-    "blend": _table("blend"),
-    "boosting": _table("boosting"),
-    "boosting_prior_shift": _table("boosting", "prior_shift"),
-    "boosting_balanced": _table("boosting", "balanced"),
-    "random_forest": _table("random_forest"),
-    "random_forest_prior_shift": _table("random_forest", "prior_shift"),
-    "random_forest_balanced": _table("random_forest", "balanced"),
-    "extra_trees": _table("extra_trees"),
-    "extra_trees_prior_shift": _table("extra_trees", "prior_shift"),
-    "extra_trees_balanced": _table("extra_trees", "balanced"),
-    "balanced_random_forest": _table("balanced_random_forest"),
-    "lightgbm": _table("lightgbm"),
-    "lightgbm_prior_shift": _table("lightgbm", "prior_shift"),
-    "lightgbm_balanced": _table("lightgbm", "balanced"),
-    "xgboost": _table("xgboost"),
-    "xgboost_prior_shift": _table("xgboost", "prior_shift"),
-    "xgboost_balanced": _table("xgboost", "balanced"),
-    "catboost": _table("catboost"),
-    "catboost_prior_shift": _table("catboost", "prior_shift"),
-    "catboost_balanced": _table("catboost", "balanced"),
-    "easy_ensemble": _table("easy_ensemble"),
-    "logistic_regression": _table("logistic_regression"),
-    "logistic_regression_balanced": _table("logistic_regression", "balanced"),
-    "logit_adjustment": Method("logit adjustment", "loss", network("logit_adjustment"), _grid("tau", 0.5, 1.3, 1.6)),
+    "blend": table_method("blend"),
+    "boosting": table_method("boosting"),
+    "boosting_prior_shift": table_method("boosting", "prior_shift"),
+    "boosting_balanced": table_method("boosting", "balanced"),
+    "random_forest": table_method("random_forest"),
+    "random_forest_prior_shift": table_method("random_forest", "prior_shift"),
+    "random_forest_balanced": table_method("random_forest", "balanced"),
+    "extra_trees": table_method("extra_trees"),
+    "extra_trees_prior_shift": table_method("extra_trees", "prior_shift"),
+    "extra_trees_balanced": table_method("extra_trees", "balanced"),
+    "balanced_random_forest": table_method("balanced_random_forest"),
+    "lightgbm": table_method("lightgbm"),
+    "lightgbm_prior_shift": table_method("lightgbm", "prior_shift"),
+    "lightgbm_balanced": table_method("lightgbm", "balanced"),
+    "xgboost": table_method("xgboost"),
+    "xgboost_prior_shift": table_method("xgboost", "prior_shift"),
+    "xgboost_balanced": table_method("xgboost", "balanced"),
+    "catboost": table_method("catboost"),
+    "catboost_prior_shift": table_method("catboost", "prior_shift"),
+    "catboost_balanced": table_method("catboost", "balanced"),
+    "easy_ensemble": table_method("easy_ensemble"),
+    "logistic_regression": table_method("logistic_regression"),
+    "logistic_regression_balanced": table_method("logistic_regression", "balanced"),
+    "logit_adjustment": Method("logit adjustment", "loss", network("logit_adjustment"), grid_of("tau", 0.5, 1.3, 1.6)),
     "logit_adjustment_our_head": Method(
         "logit adjustment, our head",
         "loss",
         network("logit_adjustment", {"normalize": True}),
-        _grid("tau", 0.5, 1.3, 1.6),
+        grid_of("tau", 0.5, 1.3, 1.6),
         variant=True,
     ),
     "balanced_softmax": Method("balanced softmax", "loss", network("balanced_softmax")),
@@ -164,27 +155,27 @@ METHODS: dict[str, Method] = {
         "logit adjustment, post hoc",
         "loss",
         post_hoc_network,
-        _grid("tau", 0.5, 1.3, 1.6),
+        grid_of("tau", 0.5, 1.3, 1.6),
         remedy="threshold",
         model="cross-entropy",
     ),
-    "cosen": Method("CoSen", "loss", network("cosen"), _grid("sigma", 0.25, 0.5, 2.0)),
-    "ldam_drw": Method("LDAM-DRW", "loss", network("ldam_drw"), _grid("margin", 0.2, 0.35, 0.8)),
+    "cosen": Method("CoSen", "loss", network("cosen"), grid_of("sigma", 0.25, 0.5, 2.0)),
+    "ldam_drw": Method("LDAM-DRW", "loss", network("ldam_drw"), grid_of("margin", 0.2, 0.35, 0.8)),
     "weighted": Method("class weights", "loss", network("weighted")),
-    "class_balanced": Method("class-balanced", "loss", class_balanced_network, _grid("beta", 0.9, 0.99, 0.999)),
-    "focal": Method("focal", "loss", network("focal"), _grid("gamma", 0.5, 1.0, 5.0)),
+    "class_balanced": Method("class-balanced", "loss", class_balanced_network, grid_of("beta", 0.9, 0.99, 0.999)),
+    "focal": Method("focal", "loss", network("focal"), grid_of("gamma", 0.5, 1.0, 5.0)),
     "random_over": _resampling(
         "random over-sampling",
         resamplers.random_over,
-        _grid("shrinkage", 0.1, 0.5, 1.0),
+        grid_of("shrinkage", 0.1, 0.5, 1.0),
         draw=resamplers.repeat_rows,
     ),
-    "smote": _resampling("SMOTE", resamplers.smote, _grid("k_neighbors", 3, 10, 20)),
+    "smote": _resampling("SMOTE", resamplers.smote, grid_of("k_neighbors", 3, 10, 20)),
     "svm_linear": _machine("cost-sensitive SVM, linear", "linear", 0.001, 0.01, 0.1),
     "random_under": _resampling("random under-sampling", resamplers.random_under, draw=resamplers.thin_rows),
-    "adasyn": _resampling("ADASYN", resamplers.adasyn, _grid("n_neighbors", 3, 10, 20)),
+    "adasyn": _resampling("ADASYN", resamplers.adasyn, grid_of("n_neighbors", 3, 10, 20)),
     "neighbourhood_cleaning": _resampling(
-        "neighbourhood cleaning", resamplers.neighbourhood_cleaning, _grid("n_neighbors", 5, 7, 9)
+        "neighbourhood cleaning", resamplers.neighbourhood_cleaning, grid_of("n_neighbors", 5, 7, 9)
     ),
     "svm_rbf": _machine("cost-sensitive SVM, RBF", "rbf", 0.1, 10.0, 100.0),
     "cluster_centroids": _resampling("cluster centroids", resamplers.cluster_centroids),

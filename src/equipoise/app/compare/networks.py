@@ -141,7 +141,7 @@ def _network(
     criterion = fixed_options(builder).get("criterion")
     if criterion and changed:
         changed = {"criterion": partial(criterion, **changed)}
-    changed |= loss
+    changed = loss | changed
     return options.network(partial(builder, **changed) if changed else name, seed, **own)
 
 

@@ -88,7 +88,8 @@ def worth(
     """
     noun = "attribute" if multilabel else "class"
     if not found.tested.any():
-        return ModelGrade("unknown", f"Cannot be judged: no {noun} has held-out samples both of it and of others.", [])
+        why = "no attribute varies among the" if multilabel else "fewer than two classes have"
+        return ModelGrade("unknown", f"Cannot be judged: {why} held-out samples.", [])
     focus = _focus(found, names, rare, noun)
     if found.mean_auc is not None and focus.ranked and focus.place is None and not focus.rare:
         focus = replace(focus, low=found.mean_auc[0], high=found.mean_auc[1])

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.app.output_files import one_line
-from equipoise.app.report.markup import Section, fill, render
-from equipoise.app.report.run_page import subtitle_of, write_page
+from equipoise.app.report.markup import Section, fill
+from equipoise.app.report.run_page import run_page, write_page
 from equipoise.app.report.sections import confusion, decide, human_review, verdict
 from equipoise.app.report.sections.class_table import ends_by_count
 from equipoise.app.report.sections.reliability_diagrams import diagram_of, reliability_figure
@@ -33,20 +33,9 @@ def write_rebalanced(run: StoredRun, path: Path) -> Path:
     Args:
         run: the labelled rows and their cross-fitted answers as held out, and as ``before`` the predictions as given.
     """
-    makers = (
-        verdict.section,
-        decide.section,
-        _figures,
-        _classes,
-        _reliability,
-        confusion.section,
-        human_review.section,
-    )
-    sections = [section for make in makers if (section := make(run)) is not None]
-    data = {name: value for section in sections for name, value in section.data.items()}
-    subtitle = subtitle_of(run, one_line(str(run.predictions)), "rebalanced")
-    page = render("report.html.j2", title=run.name, subtitle=subtitle, sections=sections, data=data)
-    return write_page(page, path)
+    shared = confusion.section, human_review.section
+    makers = (verdict.section, decide.section, _figures, _classes, _reliability, *shared)
+    return write_page(run_page(run, makers, one_line(str(run.predictions)), "rebalanced"), path)
 
 
 def figure_rows(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -1,9 +1,10 @@
 """One run as one self-contained page."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from equipoise.app.output_files import refusing
-from equipoise.app.report.markup import render
+from equipoise.app.report.markup import Section, render
 from equipoise.app.report.sections import SECTIONS
 from equipoise.app.report.sections.provenance import provenance
 from equipoise.app.run_folder import REMEDY
@@ -24,7 +25,8 @@ def write_report(run: str | Path, out: str | Path | None = None) -> Path:
     found = read_run(run)
     path = page_path(found.folder / REPORT if out is None else out)
     with foreign_files(found.folder, REMEDY):
-        page = _page(found)
+        about = provenance(found)
+        page = run_page(found, SECTIONS, about["data"], about["method"])
     return write_page(page, path)
 
 
@@ -43,14 +45,9 @@ def write_page(page: str, path: Path) -> Path:
     return path
 
 
-def _page(run: StoredRun) -> str:
-    sections = [found for section in SECTIONS if (found := section(run)) is not None]
+def run_page(run: StoredRun, makers: Iterable[Callable[[StoredRun], Section | None]], *facts: str) -> str:
+    """Return a page of these sections; the ``facts`` that are known follow the number of classes below its title."""
+    sections = [found for make in makers if (found := make(run)) is not None]
     data = {name: value for section in sections for name, value in section.data.items()}
-    about = provenance(run)
-    subtitle = subtitle_of(run, about["data"], about["method"])
+    subtitle = " · ".join([counted(len(run.classes), run.noun), *filter(None, facts)])
     return render("report.html.j2", title=run.name, subtitle=subtitle, sections=sections, data=data)
-
-
-def subtitle_of(run: StoredRun, *facts: str) -> str:
-    """Return the line below a page's title: the number of classes, and what else is known."""
-    return " · ".join([counted(len(run.classes), run.noun), *filter(None, facts)])

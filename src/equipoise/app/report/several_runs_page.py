@@ -56,7 +56,7 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     return write_page(page, path)
 
 
-def difference(one: StoredRun, other: StoredRun, *, seed: int = 0) -> Difference | None:
+def difference(one: StoredRun, other: StoredRun) -> Difference | None:
     """Return how much better ``one`` is, from resamples within each class; None unless both saw the same samples.
 
     With attributes, the ones and the zeros of each are classes: the mean of their recalls is also balanced accuracy.
@@ -71,7 +71,7 @@ def difference(one: StoredRun, other: StoredRun, *, seed: int = 0) -> Difference
     counts = np.stack([np.bincount(place[mask], minlength=2 * size) for mask in masks], axis=1)
     counts = counts[counts.sum(1) > 0]  # (classes, 3): only the one right, only the other, both or neither
     total = counts.sum(1)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn = np.zeros(DRAWS)
     for number, part in zip(total.tolist(), counts / total[:, None], strict=True):
         found = rng.multinomial(number, part, size=DRAWS)

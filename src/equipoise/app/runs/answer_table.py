@@ -84,7 +84,7 @@ class Abstained:
         Args:
             predicted: class index, (rows,), or 0 and 1, (rows, attributes).
         """
-        possible = self.model.calibrated.sets(logits, self.level, named=predicted)
+        possible = self.model.calibrated.sets(logits, self.level, predicted=predicted)
         out = unanswered_rows(possible)
         self.samples += self._each_class(predicted)
         self.sent += self._each_class(predicted[out])

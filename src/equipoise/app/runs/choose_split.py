@@ -166,8 +166,7 @@ def _with_groups(test: Samples, options: RunOptions, told: RunWatcher) -> Sample
         told.note(f"{options.test} has no column {options.group!r}; calibration treats its samples as independent.")
         return test
     found = grouped(test, options.group)
-    for sentence in found.notes[len(test.notes) :]:
-        told.note(sentence)
+    told.note(*found.notes[len(test.notes) :])
     return found
 
 
@@ -233,6 +232,5 @@ def _read(
 ) -> Samples:
     where: dict[str, Any] = {name: getattr(options, name) for name in ("target", "labels", "group")}
     samples = open_data(source, **where, size=size or options.size, progress=told.progress, **how)
-    for sentence in samples.notes:
-        told.note(sentence)
+    told.note(*samples.notes)
     return samples

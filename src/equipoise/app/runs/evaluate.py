@@ -148,8 +148,7 @@ def _read(model: RunModel, source: str, target: str | None, labels: str | Path |
         channels, height, width = model.input.image_shape
         shape = {"size": (height, width)} | ({"channels": channels} if path.exists() else {})
     samples = open_data(source, target=target, labels=labels, progress=told.progress, **shape)
-    for sentence in samples.notes:
-        told.note(sentence)
+    told.note(*samples.notes)
     if samples.x.ndim != (2 if table else 4):
         raise InvalidInputError(_other_kind(source, table))
     if not table:
@@ -166,11 +165,11 @@ def _other_kind(source: str, table: bool) -> str:
     return f"the run was trained on images, and {source} is a table; give images."
 
 
-def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64]) -> Iterator[str]:
+def outcome(chosen: Chosen, labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> Iterator[str]:
     """Yield sentences on what the answers found and missed, and whether the rule's promises held.
 
     Args:
-        labels, named: places, (rows,), or 0 and 1, (rows, attributes).
+        labels, predicted: places, (rows,), or 0 and 1, (rows, attributes).
 
     >>> from equipoise.decisions import Evidence, Natural, Situation
     >>> prior = np.array([0.5, 0.5])
@@ -185,10 +184,10 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
     def rows(name: str) -> tuple[Rows, Rows]:
         place = names.index(name)
         if several:
-            return labels[:, place] == 1, named[:, place] == 1
-        return labels == place, named == place
+            return labels[:, place] == 1, predicted[:, place] == 1
+        return labels == place, predicted == place
 
-    for name in chosen.rule.speaks_of(chosen.classes, counts.tolist(), several=several):
+    for name in chosen.rule.reported_classes(chosen.classes, counts.tolist(), several=several):
         own, called = rows(name)
         hits, trials = int((own & called).sum()), int(own.sum())
         alarms = f"{PER * float((called & ~own).mean()):,.3g} false alarms per 1,000 cases"
@@ -197,7 +196,7 @@ def outcome(chosen: Chosen, labels: NDArray[np.int64], named: NDArray[np.int64])
     for promise in chosen.promises:
         own, called = rows(promise.name)
         yield from _kept(promise, own & called, own if promise.what == "recall" else called)
-    cost = chosen.cost_of(labels, named)
+    cost = chosen.cost_of(labels, predicted)
     if cost is not None:
         yield f"these samples cost {cost:,.1f} per 1,000 cases{_beside(chosen, cost, len(labels))}."
 

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import safetensors
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
@@ -16,13 +15,13 @@ from equipoise.app.runs.run_options import RunOptions
 from equipoise.data.encoder import TableEncoder
 from equipoise.data.samples import Progress, column_names, rows_of
 from equipoise.data.tables.streamed_table import EncodedStream
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.estimators.network_files import SavedModel
 from equipoise.models import Augment, ImageBackbone, build_backbone, extract_features, image_backbone
 from equipoise.models.backbones import has_weights
 from equipoise.models.picture_features import PictureFeatures, installed_pictures
 from equipoise.models.timm_and_hugging_face import check_config
-from equipoise.storage.files import write_atomically
+from equipoise.storage.files import write_tensors
 from equipoise.storage.run_files import EXTRACTOR, MODEL, RECORD
 from equipoise.storage.size_limits import load_tensors
 from equipoise.tensor_checks import not_finite
@@ -86,7 +85,7 @@ class TableInput(RunInput):
     def __init__(
         self, encoder: TableEncoder, labels: Any = None, groups: Any = None, *, streamed: bool = False
     ) -> None:
-        self.encoder, self.notes = encoder, encoder.notes
+        self.encoder, self.notes = encoder, encoder.notes_
         self.labels, self.groups, self.streamed = labels, groups, streamed
 
     def rows(self, x: Any) -> NDArray[np.floating[Any]]:
@@ -105,7 +104,7 @@ class TableInput(RunInput):
         described, reader = None, self.encoder.pictures
         if self.encoder.picture is not None:
             assert isinstance(reader, PictureFeatures)
-            _save_extractor(reader.extractor, folder)
+            write_tensors(folder / EXTRACTOR, reader.extractor.state_dict())
             side = self.encoder.picture.side
             described = BackboneRecord(reader.network, 3, (side, side), frozen=True)
         return InputRecord("table", encoder=self.encoder.to_json(), backbone=described)
@@ -143,13 +142,8 @@ class FeaturesInput(RunInput):
         return extract_features(x, self.extractor, cache=self.cache, progress=self.progress)
 
     def save(self, folder: Path) -> InputRecord:
-        _save_extractor(self.extractor, folder)
+        write_tensors(folder / EXTRACTOR, self.extractor.state_dict())
         return InputRecord("features", backbone=self.described)
-
-
-def _save_extractor(extractor: ImageBackbone, folder: Path) -> None:
-    tensors = {name: tensor.contiguous() for name, tensor in extractor.state_dict().items()}
-    write_atomically(folder / EXTRACTOR, safetensors.torch.save(tensors))
 
 
 def make_input(
@@ -251,10 +245,8 @@ def load_input(known: InputRecord | None, folder: Path, columns: int, network: S
 
 
 def _load_extractor(name: str, config: dict[str, Any], path: Path) -> ImageBackbone:
-    try:
+    with readable(path, "train again", safetensors.SafetensorError):
         weights = load_tensors(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise InvalidInputError(f"{path} cannot be read ({error}); train again.") from error
     _check_shapes(path, name, config, {key: tuple(own.shape) for key, own in weights.items()}, "")
     extractor = image_backbone(name, config=config, frozen=True)
     try:

@@ -111,8 +111,7 @@ def rebalance(
     folder, told = Path(folder), watcher or RunWatcher()
     check_unused(folder)
     given = read_labelled(source, target=target, columns=columns)
-    for sentence in given.notes:
-        told.note(sentence)
+    told.note(*given.notes)
     p, y = given.probabilities, given.target
     if rule is not None:
         rule.check(given.classes, several=False)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from equipoise.app.decision_options import DecisionOptions
 from equipoise.data.columns.chosen_columns import ChosenColumns
-from equipoise.errors import InvalidInputError, did_you_mean
+from equipoise.errors import InvalidInputError, did_you_mean, readable, reason
 from equipoise.estimators.training_options import TrainingOptions
 from equipoise.options import check_options, documented, flag_of, option
 from equipoise.registry_names import HUGGING_FACE, TIMM, backbone_names, model_names
@@ -22,7 +22,7 @@ LONGEST_TOML, MOST_DOTS = 2**16, 100
 NETWORK, AUTO = "network", "auto"
 """Values of ``--model``: this library's network alone, and the blend of all families."""
 NETWORK_OPTIONS = tuple(each.name for each in fields(TrainingOptions))
-"""Options that concern only the network."""
+"""Options that apply only to the network."""
 NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -43,7 +43,8 @@ class RunOptions(TrainingOptions, DecisionOptions):
     stream: bool | None = option(
         None,
         "Read a Parquet table in parts while training, or into memory.",
-        detail="A file or a folder of files. The default reads in parts what would fill a quarter of the free memory.",
+        detail="A file or a folder of files. By default, tables that would fill a quarter of the free memory are read "
+        "in parts.",
         flags=("--stream/--in-memory",),
     )
     target: str | None = option(None, "The label column; several, separated by commas, are 0/1 labels.")
@@ -54,7 +55,7 @@ class RunOptions(TrainingOptions, DecisionOptions):
     kind: str | None = option(
         None,
         "Set the kind of columns: notes=text,zip=category.",
-        detail="Of number, date, category, text, image, identifier and constant; others are guessed.",
+        detail="One of number, date, category, text, image, identifier and constant; other columns are guessed.",
         metavar="<column=kind>",
     )
     id: str | None = option(
@@ -69,7 +70,7 @@ class RunOptions(TrainingOptions, DecisionOptions):
     text_encoder: str | None = option(
         None,
         "Sentence encoder for free text, a name or folder, used beside n-grams; none for n-grams only.",
-        detail="By ``sentence-transformers``. The default is all-MiniLM-L6-v2 where the extra ``text`` is installed "
+        detail="``sentence-transformers`` loads it. The default is all-MiniLM-L6-v2 if the extra ``text`` is installed "
         "and there are up to 20,000 rows.",
         metavar="<name>",
     )
@@ -82,15 +83,15 @@ class RunOptions(TrainingOptions, DecisionOptions):
         f"{AUTO}, {', '.join(model_names())}, or MODULE:OBJECT for your own classifier.",
         detail="``auto``, the default for tables, blends a network, a random forest, extra trees and gradient "
         "boosting; ``network``, the default for images and wherever an option of the network is set, is the network "
-        "of ``UncertaintyBalancedClassifier``. All but it are cross-fitted by ``BalancedClassifier``.",
+        "of ``UncertaintyBalancedClassifier``. All others are cross-fitted by ``BalancedClassifier``.",
         metavar="<name>",
     )
     test_share: float = option(0.2, "Share of the samples held out for scoring.", above=0, below=1)
     backbone: str | None = option(
         None,
         f"For images: {', '.join(backbone_names())}, {TIMM}NAME or {HUGGING_FACE}NAME_OR_FOLDER.",
-        detail="A name of ``equipoise.models.BACKBONES``; or of timm's or Hugging Face's, with their weights. The "
-        "default is EfficientNet-Lite0 where ``equipoise[images]`` is installed.",
+        detail="A name in ``equipoise.models.BACKBONES``, or a network of timm or Hugging Face with its weights. The "
+        "default is EfficientNet-Lite0 if ``equipoise[images]`` is installed.",
     )
     weights: str | None = option(None, "Pretrained weights for the backbone (.pth, .safetensors).", metavar="<path>")
     freeze: bool | None = option(
@@ -162,11 +163,9 @@ class RunOptions(TrainingOptions, DecisionOptions):
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read options by name, each checked for type; dashes in names count as underscores."""
-    from equipoise.app.run_folder import EARLIER
-
     content, known = _content(path), {field.name for field in fields(RunOptions)}
     if isinstance(content.get("options"), dict) and path.suffix.lower() == ".json":  # a run's own record
-        content = EARLIER | content["options"]
+        content = content["options"]
     else:
         known |= {OUT}  # a run's record names no folder, and a stranger's must not
     types_of = get_type_hints(RunOptions) | {OUT: str}
@@ -186,16 +185,12 @@ def _content(path: Path) -> dict[str, Any]:
     from equipoise.storage.files import read_plain
     from equipoise.storage.size_limits import parse_json
 
-    try:
+    with readable(f"the options in {path}", "check the path"):
         text = read_plain(path, most_bytes=LARGEST_RECORD).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InvalidInputError(f"the options in {path} cannot be read ({reason}); check the path.") from error
     try:
         content = parse_json(text) if path.suffix.lower() == ".json" else _toml(text)
     except (ValueError, RecursionError) as error:  # both decoders' errors are ValueErrors
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise InvalidInputError(f"{path} is not valid TOML or JSON ({reason}); correct it.") from error
+        raise InvalidInputError(f"{path} is not valid TOML or JSON ({reason(error)}); correct it.") from error
     if not isinstance(content, dict):
         raise InvalidInputError(f"{path} must hold options by name; write an object in braces.")
     return content

@@ -136,8 +136,7 @@ def _prepare(options: RunOptions, parts: SplitSamples, told: RunWatcher) -> tupl
     prepared = make_input(train.x, train.y, train.groups, options=options, progress=told.progress)
     name, why = choose_model(options, prepared, parts.targets)
     _tell_of_columns(told, options, parts, prepared)
-    for sentence in [*prepared.notes, *([] if why is None else [why])]:
-        told.note(sentence)
+    told.note(*prepared.notes, *filter(None, [why]))
     return prepared, name
 
 
@@ -199,8 +198,7 @@ def _tell_of_columns(told: RunWatcher, options: RunOptions, parts: SplitSamples,
         frame, places = rows_of(train.x).sample
         train = replace(train, x=frame, y=train.y[places])
     told.columns(profile_sample(train.x, train.encoded[1], encoder.guesses_))
-    for sentence in leak_notes(train, parts.test):
-        told.note(sentence)
+    told.note(*leak_notes(train, parts.test))
     ordered = order_note(train.x, encoder.time_columns) if options.time is None and options.test is None else None
     if ordered is not None:
         told.note(ordered)

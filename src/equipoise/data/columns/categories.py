@@ -47,12 +47,12 @@ def _spellings(counts: dict[str, int]) -> dict[str, list[str]]:
 
 
 def encode_levels(values: Any, column: Column, _: NDArray[np.floating[Any]], __: EncodingTools) -> Compact:
-    """Return a column of categories ready to be written."""
+    """Encode a column of categories, to be written in parts."""
     return Compact(column, None, _level_places(without_blanks(values), column))
 
 
 def _level_places(values: Any, column: Column) -> NDArray[np.signedinteger[Any]]:
-    """Return the 0/1 output of each value: its level, the rare or the missing ones; -1 where it has none."""
+    """Return the index of each value's 0/1 output: its level, the rare or the missing ones; -1 if it has none."""
     other = len(column.levels) if column.other else -1
     missing = len(column.outputs) - 1 if column.indicator else other
     small = np.min_scalar_type(-len(column.outputs))

@@ -28,13 +28,13 @@ from equipoise.options import check_choice
 
 
 def leave_out(guess: ColumnGuess, _: Any, notes: list[str], __: LearningTools) -> None:
-    """Note why a column is not learnt from."""
+    """Add a note on why a column is left out."""
     notes.append(f"{guess.name}: ignored, {guess.reason}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnKind:
-    """What a kind of column declares; columns of a kind without ``encode`` are left out.
+    """The declaration of a kind of column; columns of a kind without ``encode`` are left out.
 
     Args:
         learn: returns how to encode a column, or None to leave it out, and adds notes for the user.
@@ -99,22 +99,24 @@ COLUMN_KINDS: dict[str, ColumnKind] = {
 
 def guess_kinds(table: Any, kinds: Mapping[str, str] | None = None) -> Iterator[ColumnGuess]:
     """Yield the kind of each column of a data frame: the user's choice in ``kinds``, or a guess from its values."""
+    if not isinstance(kinds or {}, Mapping):
+        raise InvalidInputError(f"kinds must be a dict of kinds by column name, got {kinds!r}.")
     given = dict(kinds or {})
     unknown = [name for name in given if name not in table.columns]
     if unknown:
         there = listed([str(name) for name in table.columns], most=30, quoted=False)
         raise InvalidInputError(f"kinds names {unknown[0]!r}, which is not a column; there are {there}.")
     for name, values in table.items():
-        yield _said_kind(values, name, given[name]) if name in given else guess_kind(values, name)
+        yield _requested_kind(values, name, given[name]) if name in given else guess_kind(values, name)
 
 
-def _said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
+def _requested_kind(values: Any, name: str, kind: str) -> ColumnGuess:
     """Return a column as the kind that the user chose."""
     check_choice(f"the kind of column {name!r}", kind, tuple(COLUMN_KINDS))
     values = without_blanks(values)
-    reason = "as you said"
+    reason = "as requested"
     if values.isna().all():
-        return ColumnGuess(name, "constant", "it has no value", said=True)
+        return ColumnGuess(name, "constant", "it has no value", chosen=True)
     if kind in NOTATIONS:
         parsed = parse_fully(values, kind)
         if np.isnan(parsed.numbers).all():
@@ -122,13 +124,13 @@ def _said_kind(values: Any, name: str, kind: str) -> ColumnGuess:
             raise InvalidInputError(
                 f"the column {name!r} holds no {kind} that can be read, for example {example!r}; choose another kind."
             )
-        return ColumnGuess(name, parsed.kind, reason, parsed, said=True)
+        return ColumnGuess(name, parsed.kind, reason, parsed, chosen=True)
     counts = {} if COLUMN_KINDS[kind].encode is None else word_counts(values)
-    return ColumnGuess(name, kind, reason, None, counts, said=True)
+    return ColumnGuess(name, kind, reason, None, counts, chosen=True)
 
 
 def is_sound(column: Column) -> bool:
-    """Return whether a column from a file is consistent and of a kind that is learnt from."""
+    """Return whether a column from an untrusted file is consistent and of a kind with an encoding."""
     kind = COLUMN_KINDS.get(column.kind, ColumnKind())
     return kind.encode is not None and column.sound and kind.sound(column)
 

@@ -89,7 +89,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def log_odds(self) -> LogOddsColumns:
-        """The places among ``outputs`` of the log-odds of each class, for each encoding of the text that has them."""
+        """Indices among ``outputs`` of the log-odds of each class, for each encoding of the text that has them."""
         found, start = [], 0
         for each in (self.text, self.sentences):
             if each is not None:
@@ -100,7 +100,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """True if the values are consistent, which an untrusted file need not be; its kind has rules of its own."""
+        """True if the values are consistent, as those of an untrusted file may not be; the kind checks more."""
         levels = [fold_case(level) for level in self.levels] if self.folded else self.levels
         return (
             bool(abs(self.fill) <= np.finfo(np.float64).max)
@@ -111,7 +111,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Compact(NamedTuple):
-    """Rows of a column that are still to be written, shorter than their outputs.
+    """An encoded column in compact form, to be written into the matrix in parts.
 
     ``places`` are those of the 0/1 outputs that are 1, -1 where none is; ``unread`` marks values that are not numbers
     or dates where they should be, or pictures that cannot be read: they count as missing.
@@ -138,7 +138,7 @@ class Compact(NamedTuple):
 
 
 def level_codes(words: Any, column: Column) -> NDArray[np.intp]:
-    """Return the place of each value among the levels; -1 where it is none of them."""
+    """Return the index of each value among the levels; -1 if it is none of them."""
     texts = distinct(words)
     if texts is not None and len(texts.values) < len(words):
         return texts.spread(level_codes(texts.values, column), -1)

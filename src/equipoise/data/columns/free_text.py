@@ -17,7 +17,7 @@ from equipoise.wording import counted
 
 
 def learn_text(guess: ColumnGuess, values: Any, notes: list[str], using: LearningTools) -> Column | None:
-    """Learn n-grams of free text, and with a sentence encoder what its embeddings say."""
+    """Fit the n-gram features of free text and, with a sentence encoder, those of its embeddings."""
     words, y = as_words(values), using.y
     texts = texts_or_none(words)
     found, encoder = TextFeatures.fit(texts, y), chosen_encoder(using.text_encoder, len(texts))

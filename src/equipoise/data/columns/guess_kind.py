@@ -45,7 +45,7 @@ class ColumnGuess:
         reason: why, as the end of a sentence.
         parsed: the column as numbers or dates; None for other kinds.
         counts: how often each value occurs, for categories, text and text identifiers.
-        said: whether the user chose the kind.
+        chosen: whether the user chose the kind.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ColumnGuess:
     reason: str
     parsed: Parsed | None = field(default=None, repr=False)
     counts: Mapping[str, int] = field(default_factory=dict, repr=False)
-    said: bool = False
+    chosen: bool = False
 
 
 def guess_kind(values: Any, name: str) -> ColumnGuess:
@@ -62,7 +62,7 @@ def guess_kind(values: Any, name: str) -> ColumnGuess:
     >>> guess_kind(pd.Series(["1,50 €", "20,00 €", "3,10 €"]), "price").kind
     'number'
     >>> guess_kind(pd.Series(["Oslo", "Rome", "Oslo"]), "town")
-    ColumnGuess(name='town', kind='category', reason='2 different values', said=False)
+    ColumnGuess(name='town', kind='category', reason='2 different values', chosen=False)
     """
     values = without_blanks(values)
     if values.isna().all():
@@ -176,7 +176,7 @@ def _of_words(values: Any, name: str) -> ColumnGuess:
 
 
 def word_counts(values: Any) -> dict[str, int]:
-    """Return how often each word of a column occurs, the most frequent first, then the first of them."""
+    """Count the values of a column as text, the most frequent first, ties in order of appearance."""
     texts = distinct(values)
     if texts is None:
         return dict(as_words(values).value_counts().to_dict())

@@ -13,7 +13,7 @@ from equipoise.wording import counted
 
 
 def learn_images(guess: ColumnGuess, values: Any, notes: list[str], using: LearningTools) -> Column | None:
-    """Learn the features of the images that a column names."""
+    """Fit the features of the images that a column names."""
     if using.pictures is None:
         notes.append(f"{guess.name}: ignored, {guess.reason}; pip install 'equipoise[images]' to learn from them.")
         return None

@@ -19,7 +19,7 @@ _unsettled = Muted(r"(?s).*(failed to converge|line search)")
 
 
 def score_names(labels: NDArray[Any]) -> tuple[str, ...]:
-    """Return the classes with log-odds: each, of two the second, or each attribute; none if they are too many."""
+    """Return the names of the log-odds: all classes, the second of two, or all attributes; none if too many."""
     if labels.dtype.kind == "f" and not (labels == np.floor(labels)).all():  # no classes
         return ()
     if labels.ndim == 2:
@@ -73,7 +73,10 @@ def out_of_fold(x: Any, y: ArrayLike, groups: ArrayLike | None, strength: float)
     """Return cross-fitted log-odds of each row, (rows, scores); None if all rows are one group.
 
     Args:
+        x: (rows, columns), dense or sparse.
+        y: labels, (rows,), or 0/1 of shape (rows, attributes).
         groups: rows of one group are never on both sides, (rows,).
+        strength: C of the regression.
     """
     labels = label_array(y)
     members = len(labels) if groups is None else len(np.unique(np.asarray(groups)))

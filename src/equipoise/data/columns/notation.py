@@ -31,7 +31,7 @@ NOTATIONS = {
     "date": (PLAIN, *DATES),
 }
 """By the kind of the column; other kinds are not parsed."""
-SAID = {
+DESCRIPTIONS = {
     THOUSANDS_COMMA: "numbers with a comma between the thousands",
     DECIMAL_COMMA: "numbers with a decimal comma",
 }
@@ -100,7 +100,7 @@ def is_some_notation(word: str) -> bool:
 
 
 def all_plain(values: Any, notation: str) -> Any:
-    """Return what :func:`plain` does of every value of a column, texts all at once where their notation allows it."""
+    """Apply :func:`plain` to every value of a column, vectorised if the notation allows it."""
     if notation == PLAIN:
         return values
     if notation in AMOUNTS and is_text(values):

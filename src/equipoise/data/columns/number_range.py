@@ -37,12 +37,12 @@ def fits_float32(numbers: NDArray[np.floating[Any]]) -> bool:
 
 
 def largest(typical: float) -> float:
-    """Return the largest value that counts as a measurement: beyond float32 it marks a gap unless all are so large."""
+    """Return the largest value that does not count as missing: that of float32, unless typical values are larger."""
     return float(np.finfo(np.float64).max) if abs(typical) > LARGEST_FLOAT32 else LARGEST_FLOAT32
 
 
 def median(known: NDArray[np.floating[Any]]) -> float:
-    """Return the median of known numbers as float64, whatever their type; numpy's would be of theirs.
+    """Return the median of known numbers as float64; numpy's would be of their own type.
 
     >>> median(np.array([1, 1 + 2**-23], dtype=np.float32)) == 1 + 2**-24  # float32 would round to 1
     True

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.columns.encoding import Column, Compact, EncodingTools, LearningTools, level_codes
 from equipoise.data.columns.guess_kind import EXACT, INDICATOR_SHARE, ColumnGuess, word_counts
-from equipoise.data.columns.notation import AMOUNTS, SAID, plain
+from equipoise.data.columns.notation import AMOUNTS, DESCRIPTIONS, plain
 from equipoise.data.columns.number_range import fits_float32, median, span
 from equipoise.data.columns.parsing import Parsed, parse_as
 from equipoise.data.columns.texts import as_words, without_blanks
@@ -29,7 +29,7 @@ def note_notation(parsed: Parsed, values: Any, name: str, notes: list[str]) -> N
         notes.append(f"{name}: amounts read as numbers, {_examples(parsed, values)}.")
     elif parsed.notation:
         example = next(word for word in as_words(values[~parsed.unread]).dropna() if "," in word)
-        notes.append(f"{name}: {SAID[parsed.notation]}, such as {example!r}.")
+        notes.append(f"{name}: {DESCRIPTIONS[parsed.notation]}, such as {example!r}.")
     number = int(parsed.unread.sum())
     if number:
         words = as_words(values[parsed.unread]).drop_duplicates().tolist()
@@ -55,7 +55,7 @@ def _examples(parsed: Parsed, values: Any) -> str:
 
 
 def learn_numbers(guess: ColumnGuess, values: Any, notes: list[str], _: LearningTools) -> Column:
-    """Learn how numbers or dates are filled in, marked and written."""
+    """Learn the median, the indicator of missing values and the notation of numbers or dates."""
     assert guess.parsed is not None
     parsed, name, known = guess.parsed, guess.name, guess.parsed.known
     fill = median(known)
@@ -92,14 +92,14 @@ def _note_lost_digits(parsed: Parsed, values: Any, name: str, notes: list[str]) 
 
 
 def encode_numbers(values: Any, column: Column, out: NDArray[np.floating[Any]], using: EncodingTools) -> Compact:
-    """Return a column of numbers ready to be written."""
+    """Encode a column of numbers, to be written in parts."""
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf":
         return Compact(column, values.to_numpy())
     return encode_parsed(values, column, out, using)
 
 
 def encode_parsed(values: Any, column: Column, _: NDArray[np.floating[Any]], using: EncodingTools) -> Compact:
-    """Return a column of numbers or dates, read from its values, ready to be written."""
+    """Parse and encode a column of numbers or dates, to be written in parts."""
     if using.read is not None:
         return Compact(column, using.read[0], None, using.read[1])
     values = without_blanks(values)
@@ -125,10 +125,10 @@ def _check_kind(values: Any, column: Column, unread: NDArray[np.bool_]) -> None:
 
 
 def show_numbers(numbers: NDArray[np.floating[Any]]) -> list[str]:
-    """Return numbers as examples of a column."""
+    """Format numbers as examples of a column."""
     return [f"{value:g}" for value in numbers]
 
 
 def show_days(days: NDArray[np.floating[Any]]) -> list[str]:
-    """Return days since 1970 as examples of a column."""
+    """Format days since 1970 as examples of a column."""
     return [str(day) for day in days.round().astype("datetime64[D]")]

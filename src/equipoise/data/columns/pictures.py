@@ -20,7 +20,7 @@ FOLDER = "folder"
 
 
 class Pictures(NamedTuple):
-    """Features (rows, features), with NaN in rows without a picture; why some could not be read, and their size."""
+    """Features (rows, features), NaN in rows without an image; by row why one could not be read; and their side."""
 
     features: NDArray[np.float32]
     unread: dict[int, str]
@@ -28,15 +28,16 @@ class Pictures(NamedTuple):
 
 
 class PictureReader(Protocol):
-    """Gives the features of image files; ``models`` has the one that is used."""
+    """Interface of a reader of image files; ``equipoise.models.PictureFeatures`` implements it."""
 
     network: str
 
     def read(self, files: Sequence[str | None], *, side: int | None = None) -> Pictures:
-        """Return the features of files, None where a row has none.
+        """Return the features of image files.
 
         Args:
-            side: of the square that pictures are resized to; None chooses it by the pictures.
+            files: paths, one per row; None where a row has no image.
+            side: side of the square that images are resized to; None chooses it from their sizes.
         """
         ...
 
@@ -56,7 +57,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def fit(cls, values: Any, name: str, reader: PictureReader) -> tuple["PictureColumn", dict[int, str]]:
-        """Learn from a column; also why some of its pictures could not be read, by row."""
+        """Fit to a column; also return by row why images could not be read."""
         files = picture_files(values)
         found = reader.read(files)
         if len(found.unread) > MOST_UNREAD * sum(file is not None for file in files):
@@ -70,7 +71,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Return whether all numbers are finite, which an untrusted file need not be."""
+        """True if all numbers are finite, as those of an untrusted file may not be."""
         return bool(np.isfinite(self.averages).all())
 
     @property
@@ -79,7 +80,7 @@ class PictureColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [f"picture {number}" for number in range(1, len(self.averages) + 1)]
 
     def transform(self, values: Any, reader: PictureReader | None) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the features of each row, and which rows have a picture that could not be read."""
+        """Return the features of each row, and a mask of the rows whose image could not be read."""
         if reader is None or reader.network != self.network:
             raise InvalidInputError(
                 f"the model takes pictures through {self.network}, which is missing; pip install 'equipoise[images]'."

@@ -36,7 +36,7 @@ _quiet = Muted(module=r"(sentence_transformers|transformers|huggingface_hub|torc
 
 
 def chosen_encoder(text_encoder: str | Path | None, texts: int) -> str | None:
-    """Return the encoder to use for a column of this many texts; None uses n-grams alone.
+    """Return the name of the encoder for a column of this many texts; None for n-grams only.
 
     >>> chosen_encoder("none", 100) is None, chosen_encoder("my/encoder", 10**6)
     (True, 'my/encoder')
@@ -49,7 +49,7 @@ def chosen_encoder(text_encoder: str | Path | None, texts: int) -> str | None:
 
 
 def longest_text(texts: int) -> int:
-    """Return how many tokens of a text are read, fewer where there are many texts.
+    """Return how many tokens of each text are read: fewer for more texts.
 
     >>> longest_text(500), longest_text(10_000), longest_text(10**6)
     (256, 64, 32)
@@ -93,13 +93,13 @@ class SentenceEncoder:
         known = _Cache(f"{self.fingerprint}-{tokens}", self.size)
         found = known.read(different)
         left = sorted(different - found.keys(), key=len)
-        told = progress or (lambda *_: None)
+        report = progress or (lambda *_: None)
         for start in range(0, len(left), CHUNK):
             part = left[start : start + CHUNK]
             made = dict(zip(part, self._encode(part, tokens), strict=True))
             known.add(made)
             found |= made
-            told(min(start + CHUNK, len(left)), len(left))
+            report(min(start + CHUNK, len(left)), len(left))
         nothing = np.zeros(self.size, dtype=np.float32)
         return np.array([found[text] if text else nothing for text in texts], dtype=np.float32).reshape(-1, self.size)
 
@@ -194,7 +194,7 @@ class _Cache:
         return found
 
     def add(self, rows: dict[str, NDArray[np.float32]]) -> None:
-        """Keep rows, all of them or none."""
+        """Store rows, all or none."""
         with suppress(sqlite3.Error, OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._open()) as database, database:

@@ -48,7 +48,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fit(
         cls, texts: Texts, y: ArrayLike | None, encoder: str, *, progress: Progress | None = None
     ) -> "SentenceFeatures":
-        """Learn from texts, None where there is none.
+        """Fit to texts; missing ones are None.
 
         Args:
             y: labels (texts,), or a 0/1 matrix (texts, attributes); None learns no log-odds.
@@ -74,7 +74,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Return whether the parts are consistent, which an untrusted file need not be."""
+        """True if the parts are consistent, as those of an untrusted file may not be."""
         outputs = self.dimensions + len(self.scores)
         if not outputs or len(self.maps) != 4 * outputs * self.size or len(self.offsets) != outputs:
             return False
@@ -95,7 +95,7 @@ class SentenceFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._mapped(self._embed(texts))
 
     def transform_training(self, texts: Texts, y: ArrayLike, groups: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return :meth:`transform` of the training texts, with cross-fitted log-odds."""
+        """Transform the training texts, with cross-fitted log-odds."""
         x = self._embed(texts)
         found = self._mapped(x)
         honest = out_of_fold(x, y, groups, STRENGTH) if self.scores else None

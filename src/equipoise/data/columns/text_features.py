@@ -68,7 +68,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def fit(cls, texts: Texts, y: ArrayLike | None = None) -> "TextFeatures | None":
-        """Learn from texts, None where there is none; return None where no two of them share an n-gram.
+        """Fit to texts, missing ones being None; return None if no two of them share an n-gram.
 
         Args:
             y: labels (texts,), or a 0/1 matrix (texts, attributes); None learns no log-odds.
@@ -120,7 +120,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sound(self) -> bool:
-        """Return whether the parts are consistent, which an untrusted file need not be."""
+        """True if the parts are consistent, as those of an untrusted file may not be."""
         terms = len(self.words) + len(self.characters) + self.buckets
         outputs = self.dimensions + len(self.scores)
         if not terms or len(self.weights) != 4 * terms or len(self.maps) != 2 * terms * outputs:
@@ -171,7 +171,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def transform_training(self, texts: Texts, y: ArrayLike, groups: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return :meth:`transform` of the training texts, with cross-fitted log-odds.
+        """Transform the training texts, with cross-fitted log-odds.
 
         Args:
             y: their labels.
@@ -185,7 +185,7 @@ class TextFeatures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def speaking_for(self, place: int, *, against: bool = False, most: int = 5) -> list[str]:
-        """Return the words with the largest log-odds for the class or attribute at a place among ``scores``.
+        """Return the words with the largest log-odds for the class or attribute at an index of ``scores``.
 
         Args:
             against: those with the smallest instead: of two classes, they speak for the first.

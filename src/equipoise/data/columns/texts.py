@@ -13,7 +13,7 @@ LOOKED_AT, MOSTLY = 50_000, 0.8
 
 
 class Distinct(NamedTuple):
-    """A column as its different texts, in the order in which they first occur, and the place of each row's text.
+    """The distinct texts of a column in order of appearance, and the index of each row's text.
 
     ``codes``, (rows,), is -1 where a value is missing.
     """
@@ -32,7 +32,7 @@ class Distinct(NamedTuple):
 
 
 def distinct(values: Any) -> Distinct | None:
-    """Return the different texts of a column; None where it holds anything else.
+    """Return the distinct texts of a column; None if it holds anything else.
 
     >>> found = distinct(pd.Series(["b", None, "a", "b"]))
     >>> found.values.tolist(), found.codes.tolist(), found.counts.tolist()
@@ -47,7 +47,7 @@ def distinct(values: Any) -> Distinct | None:
 
 
 def repeated(values: Any) -> Distinct | None:
-    """Return :func:`distinct` where the texts of a long column repeat; None where it would only cost time."""
+    """Return :func:`distinct` if a column is short or its texts repeat; otherwise None, since it would save no time."""
     return distinct(values) if len(values) <= LOOKED_AT or is_packed(values) or repeats(values) else None
 
 
@@ -143,5 +143,5 @@ def texts_or_none(words: Any) -> list[str | None]:
 
 
 def fold_case(word: str) -> str:
-    """Return a word without what makes no difference to a category: case, and how many spaces there are."""
+    """Normalise case and spaces, which do not distinguish categories."""
     return word if word.isdigit() else " ".join(word.casefold().split())

@@ -81,7 +81,7 @@ def decode_image(
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read a file unless it is too large to be one image; a path may end in a place inside it, ``INSIDE``."""
+    """Read a file unless it is too large to be one image; a path may name a part of a file, see ``INSIDE``."""
     path, inside, place = os.fspath(path).partition(INSIDE)
     with _failures_as_one(repr(path)), open(path, "rb") as file:
         if inside:

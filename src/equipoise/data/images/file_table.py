@@ -55,7 +55,7 @@ class FileTable:
         return os.path.join(self.root, self.name(row))
 
     def source(self, row: int) -> str:
-        """Return where one file's bytes are: its path, or its place inside a shard, as ``read_bytes`` takes both."""
+        """Return the path of one file, or its place inside a shard, in the form that ``read_bytes`` takes."""
         if self.offsets is None:
             return self.path(row)
         shard = os.path.join(self.root, self.name(row).partition("/")[0])

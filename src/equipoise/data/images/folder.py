@@ -42,12 +42,15 @@ def read_images(
         folder: ``CLASS/image.jpg`` below it (any depth; the first folder is the class), or ``train/CLASS/image.jpg``
             with ``test`` and perhaps ``val`` beside it; or a tar or zip archive of such a folder; or a folder of tar
             shards in the layout of WebDataset, which are not unpacked.
-        labels: a CSV with a row for each file, instead of class folders; ``file_column``, ``target`` and ``group`` are
-            its columns, the first two found by their usual names.
+        labels: a CSV with a row for each file, instead of class folders.
+        file_column: its column of file names; None looks for a usual name.
+        target: its column of labels, or several 0/1 columns; None looks for a usual name.
+        group: its column of groups, such as patients; None if there is none.
         size: side of the images, or (height, width); None takes the median shorter side, from 32 to 224.
         channels: 1 (grey) or 3 (colour); None takes 1 if every image is grey.
         fit: how an image is resized, as in :func:`~equipoise.data.images.decode_image`.
-        check: decode every file once and leave out broken ones; the result is cached.
+        check: whether to decode every file once and leave out broken ones; the result is cached.
+        progress: callback (done, total) while files are checked.
     """
     table, rows, notes = _listed(folder, labels, file_column, target, group)
     if check:
@@ -116,7 +119,7 @@ def _content_notes(samples: Samples) -> list[str]:
 
 
 def usual_side(sides: NDArray[Any]) -> int:
-    """Return the side to read images at, by their shorter sides: the median, from 32 to 224.
+    """Return the side to resize images to: the median of their shorter sides, within 32 to 224.
 
     >>> usual_side(np.array([100, 300, 120])), usual_side(np.array([4000, 3000]))
     (120, 224)

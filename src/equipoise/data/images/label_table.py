@@ -168,7 +168,7 @@ class _Index:
             names = [repr(self.names[row]) for row in rows[:3]] + (["another"] if len(rows) > 3 else [])
             raise InvalidInputError(
                 f"the labels name the file {cell!r}, which may be {' or '.join(names)}; write its path from the folder "
-                "with its ending."
+                "on, with its suffix."
             )
         return rows[0] if rows else -1
 

@@ -113,7 +113,7 @@ def _parsed_parts(layout: Layout, options: dict[str, Any]) -> Iterator[tuple[Any
         pd.read_csv(source, **options | {"encoding": encoding}) as reader,
     ):
         while True:
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", pd.errors.ParserWarning)
                 part = next(reader, None)
             if part is None:
@@ -121,7 +121,7 @@ def _parsed_parts(layout: Layout, options: dict[str, Any]) -> Iterator[tuple[Any
             for name, kind in options["dtype"].items():
                 if kind is not str:  # pandas 2 would turn the gaps of a column of str into "nan"
                     part[name] = part[name].astype("str")
-            yield part, any(issubclass(each.category, pd.errors.ParserWarning) for each in told)
+            yield part, any(issubclass(each.category, pd.errors.ParserWarning) for each in caught)
 
 
 def _check_lengths(part: Any, layout: Layout, dropped: bool, looked_for: set[bool]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from equipoise.data.tables.text_files import clear_errors, open_table
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.storage.size_limits import parse_json
 from equipoise.storage.unnamed_file import ReadableFile
 
@@ -51,8 +51,9 @@ def _record(line: str, where: str) -> dict[str, Any]:
     try:
         found = parse_json(line)
     except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidInputError(f"{where} is not JSON ({reason}); each line must be one object in braces.") from None
+        raise InvalidInputError(
+            f"{where} is not JSON ({reason(error)}); each line must be one object in braces."
+        ) from None
     if not isinstance(found, dict):
         raise InvalidInputError(f"{where} must be an object in braces, with a value for each column.")
     nested = next((name for name, value in found.items() if isinstance(value, dict | list)), None)

@@ -98,7 +98,7 @@ class ParquetShards:
 
 
 def parquet_files(source: Path) -> list[Path]:
-    """Return the file itself, or all Parquet files of a folder, sorted; hidden ones and those with _ are notes."""
+    """Return the file itself, or all Parquet files of a folder, sorted; names that start with . or _ are ignored."""
     if source.is_file():
         return [source] if source.suffix.lower() in SUFFIXES else []
     found = [path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]

@@ -113,11 +113,11 @@ def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | Non
 
     Where there are many, columns of text that repeats are packed, see :func:`~equipoise.data.columns.texts.pack`.
     """
-    parts, rows, told = list[dict[str, Any]](), 0, progress or (lambda *_: None)
+    parts, rows, report = list[dict[str, Any]](), 0, progress or (lambda *_: None)
     for part in read_parts(layout, rows=PART_ROWS, text=text):
         rows += len(part)
         parts.append(dict(part.items()))  # frames take longer
-        told(rows, max(rows + 1, layout.lines))
+        report(rows, max(rows + 1, layout.lines))
     if not parts:
         raise InvalidInputError(f"{layout.path} has column names but no rows; add the rows.")
     mixed = [name for name in layout.header if _differ([part[name] for part in parts])]
@@ -127,7 +127,7 @@ def _read_all(layout: Layout, *, text: Collection[str], progress: Progress | Non
     columns = {name: _joined([part.pop(name) for part in parts]) for name in layout.header}
     if len(parts) > 1:
         release_memory()
-    told(rows, rows)
+    report(rows, rows)
     return pd.DataFrame(columns, copy=False)
 
 

@@ -16,7 +16,6 @@ from equipoise.data.samples import SampleRows, Samples
 from equipoise.data.tables.parquet_shards import ParquetShards
 from equipoise.data.tables.read_table import read_table
 from equipoise.data.tables.target_column import check_columns, choose_target
-from equipoise.errors import InvalidInputError
 
 BUFFER_ROWS = 2**18
 """Rows that are shuffled together, in as many row groups as they need, and at least one."""
@@ -77,9 +76,8 @@ class StreamedTable(SampleRows):
     def __getitem__(self, columns: Sequence[str], /) -> "StreamedTable":
         return StreamedTable(self.shards, columns, self.rows)
 
-    def take(self, rows: NDArray[np.intp], axis: int = 0) -> "StreamedTable":
-        """Return some rows, which stay on disk."""
-        _only_rows(axis)
+    def take(self, rows: NDArray[np.intp], axis: int = 0) -> "StreamedTable":  # noqa: ARG002
+        """Return some rows, which stay on disk; the axis is that of numpy's take: always 0."""
         return StreamedTable(self.shards, self.columns, self.rows[rows])
 
     def frame(self) -> Any:
@@ -145,9 +143,8 @@ class EncodedStream(SampleRows):
         """Return the row group of each row."""
         return self.table.shards.group_of(self.table.rows).astype(np.int32)
 
-    def take(self, rows: NDArray[np.intp], axis: int = 0) -> "EncodedStream":
-        """Return some rows, which stay on disk."""
-        _only_rows(axis)
+    def take(self, rows: NDArray[np.intp], axis: int = 0) -> "EncodedStream":  # noqa: ARG002
+        """Return some rows, which stay on disk; the axis is that of numpy's take: always 0."""
         return EncodedStream(self.table.take(rows), self.encoder)
 
     def __getitem__(self, rows: slice | NDArray[np.intp], /) -> NDArray[np.floating[Any]]:
@@ -173,8 +170,3 @@ class EncodedStream(SampleRows):
             self._kept[group] = self.encoder.transform(self.table.shards.read(group, self.table.columns))
         self._kept.move_to_end(group)
         return self._kept[group]
-
-
-def _only_rows(axis: int) -> None:
-    if axis != 0:
-        raise InvalidInputError(f"axis must be 0, got {axis}.")

@@ -1,4 +1,4 @@
-"""Text files as bytes and as text: opened, decompressed within limits, their encoding found, their errors told."""
+"""Text files: opening, decompressing within limits, finding the encoding, and clear errors."""
 
 import bz2
 import codecs
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, reason
 from equipoise.storage.size_limits import check_unpacked, most_unpacked
 from equipoise.storage.unnamed_file import ReadableFile
 
@@ -56,8 +56,7 @@ def clear_errors(path: ReadableFile) -> Iterator[None]:
     except DAMAGED as error:
         raise InvalidInputError(f"{path} is damaged or cut short ({error}); get the file again.") from None
     except OSError as error:
-        reason = error.strerror or " ".join(str(error).split()).rstrip(".")  # pyarrow's messages have several lines
-        raise InvalidInputError(f"{path} cannot be read ({reason}); check the path.") from None
+        raise InvalidInputError(f"{path} cannot be read ({reason(error)}); check the path.") from None
 
 
 @contextmanager
@@ -86,7 +85,7 @@ def _ragged(path: ReadableFile, message: str) -> str:
 
 
 def find_encoding(path: ReadableFile) -> tuple[str, int]:
-    """Return the encoding of a file, and of UTF-8 the number of its bytes."""
+    """Return the encoding of a file and, if that is UTF-8, the number of its bytes."""
     with open_table(path, None) as file:
         start = file.read(4096)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):

@@ -57,12 +57,12 @@ def find_layout(path: ReadableFile) -> Layout:
         if len(beginning) < 2:
             raise InvalidInputError(f"{path} has no line end in its first {len(start):,} characters; is it a table?")
         beginning.pop()  # the last line is incomplete
-    said = SEPARATOR.match(beginning[0]) if beginning else None
-    beginning = beginning[1:] if said else beginning
+    declared = SEPARATOR.match(beginning[0]) if beginning else None
+    beginning = beginning[1:] if declared else beginning
     lines = beginning[:SAMPLE_ROWS]
     if not any(line.strip() for line in lines):
         raise InvalidInputError(f"{path} is empty; a table starts with a line of column names.")
-    delimiter = said[1] if said else sniff_delimiter(lines)
+    delimiter = declared[1] if declared else sniff_delimiter(lines)
     with clear_errors(path):
         rows = list(_fields(lines, delimiter))
     header = _check_header(path, rows[0])
@@ -78,7 +78,7 @@ def find_layout(path: ReadableFile) -> Layout:
         delimiter,
         _decimal(beginning[1:], delimiter),
         encoding,
-        skipped=int(bool(said)),
+        skipped=int(bool(declared)),
         codes=frozenset(name for name, values in columns if are_codes(values)),
         lines=round(size / len(start.encode()) * len(beginning)),
     )

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Struct
 
-from equipoise.errors import EquipoiseError, EquipoiseWarning, InvalidInputError
+from equipoise.errors import EquipoiseError, EquipoiseWarning, InvalidInputError, reason
 from equipoise.estimators.pickle_free.model_checks import check_model
 from equipoise.estimators.pickle_free.object_graph import substitute, walk
 from equipoise.estimators.pickle_free.parts import PARTS, REMEDY, read_array
@@ -91,7 +91,7 @@ def load_member(record: MemberRecord, folder: Path) -> Any:
     except EquipoiseError:
         raise
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read ({error.strerror or error}); {REMEDY}.") from error
+        raise InvalidInputError(f"{path} cannot be read ({reason(error)}); {REMEDY}.") from error
     except Exception as error:  # estimators in an odd state raise anything
         raise InvalidInputError(f"{path} is damaged, or its parts contradict each other; {REMEDY}.") from error
     if type_name(type(model)) != record.class_path:

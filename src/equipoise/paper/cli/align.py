@@ -55,8 +55,7 @@ def align(
             workers=min(8, cores()) if workers is None else workers,
             progress=lambda ready, total: watcher.progress(ready, total, "aligning faces"),
         )
-    for sentence in done.notes:
-        watcher.note(sentence)
+    watcher.note(*done.notes)
     if as_json:
         print_json(done.as_dict())
     else:

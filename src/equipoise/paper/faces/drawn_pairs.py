@@ -1,7 +1,6 @@
 """Pairs of faces drawn from a folder of people, and the list that they are written to."""
 
 import itertools
-import os
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,8 @@ from equipoise.app.output_files import write_file
 from equipoise.data.images.scan import class_folders, scan_images
 from equipoise.errors import InvalidInputError, listed
 from equipoise.paper.face_options import PAIRS
-from equipoise.paper.faces.pairs import FOLDS, FacePairs, NamedPair, gather_pairs
+from equipoise.paper.faces.pairs import FOLDS, FacePairs, NamedPair, Source, gather_pairs
 
-Source = str | os.PathLike[str]
 TRIES = 20
 """Draws per wanted pair of two people; a small folder has fewer such pairs than that."""
 

@@ -19,13 +19,12 @@ from equipoise.errors import InvalidInputError, listed, reason
 from equipoise.models import ImageBackbone
 from equipoise.models.evaluation_copy import eval_replica
 from equipoise.paper.face_options import SIDE, Layer
-from equipoise.paper.faces.pairs import FacePairs
+from equipoise.paper.faces.pairs import FacePairs, Source
 from equipoise.paper.faces.verification_scores import averaged, cosines
 from equipoise.storage.files import check_plain
 from equipoise.storage.size_limits import load_arrays
 from equipoise.training.settings import rows_at_once
 
-Source = str | os.PathLike[str]
 Floats = NDArray[np.float64]
 
 HELD_NUMBERS = 64

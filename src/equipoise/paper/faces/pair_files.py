@@ -1,37 +1,24 @@
-"""Pairs of faces by any protocol: LFW, YouTube Faces, plain lists, ``.bin`` files, and pairs drawn from a folder."""
+"""Pairs of faces by any protocol, and those in lists: of LFW, of YouTube Faces, and plain ones."""
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, get_args
-
-import numpy as np
+from typing import get_args
 
 from equipoise.data.images.scan import Scan, scan_images
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.face_options import PAIRS, Protocol
+from equipoise.paper.faces.bin_pairs import read_bin_pairs
 from equipoise.paper.faces.drawn_pairs import check_new, pairs_of_people, write_pairs
-from equipoise.paper.faces.pairs import FacePairs, NamedPair, dealt_folds, gather_pairs
-from equipoise.paper.faces.plain_pickle import (
-    RecordedCall,
-    RefusedPickleError,
-    array_content,
-    plain_bytes,
-    read_plain_pickle,
-    scalar_content,
-)
+from equipoise.paper.faces.pairs import FacePairs, NamedPair, Source, gather_pairs
 from equipoise.storage.files import read_plain
 
-LIST_BYTES, BIN_BYTES = 2**28, 2**31
-"""Largest list and largest ``.bin`` file that are read."""
+LIST_BYTES = 2**28
+"""Largest list that is read."""
 MOST_FOLDS = 1000
-TRUTH_TYPES = ("b1", "?", "bool")
-BYTE_TYPES = ("u1", "i1", "uint8", "int8")
 SAME = {"1": True, "0": False, "true": True, "false": False, "-1": False}
 
-Source = str | os.PathLike[str]
 Images = Source | Scan  # a folder or archive, or the names of what was found already
 Numbered = tuple[int, list[str]]  # a line's number, from 1, and its fields
 
@@ -83,13 +70,8 @@ def guessed_protocol(pairs: Source) -> Protocol:
     path = Path(pairs).expanduser()
     if path.suffix.lower() == ".bin":
         return "bin"
-    try:
-        with path.open("rb") as file:
-            first = file.readline(1000).decode("utf-8-sig", errors="replace").strip()
-    except OSError as error:
-        raise InvalidInputError(
-            f"{path} cannot be read: {error.strerror or error}; check --pairs, or pass --protocol folder to make it."
-        ) from error
+    with readable(path, "check --pairs, or pass --protocol folder to make it"), path.open("rb") as file:
+        first = file.readline(1000).decode("utf-8-sig", errors="replace").strip()
     fields = first.replace(",", " ").split()
     if fields and len(fields) <= 2 and all(field.isdecimal() for field in fields):
         return "lfw"
@@ -98,7 +80,7 @@ def guessed_protocol(pairs: Source) -> Protocol:
     return "list"
 
 
-def read_lfw_pairs(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> FacePairs:
+def read_lfw_pairs(path: Source, images: Images, *, skip_missing: bool = False) -> FacePairs:
     """Read ``pairs.txt`` of LFW: ``10 300``, then for each of 10 folds 300 pairs of one person and 300 of two.
 
     The images are ``Name/Name_0001.jpg``, or ``Name_0001.jpg`` right in the folder, of any format.
@@ -125,7 +107,7 @@ def read_lfw_pairs(path: str | os.PathLike[str], images: Images, *, skip_missing
 
 
 def read_ytf_pairs(
-    path: str | os.PathLike[str],
+    path: Source,
     images: Images,
     *,
     skip_missing: bool = False,
@@ -150,7 +132,7 @@ def read_ytf_pairs(
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
 
 
-def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing: bool = False) -> FacePairs:
+def read_pair_list(path: Source, images: Images, *, skip_missing: bool = False) -> FacePairs:
     """Read a plain list: ``path path 0/1`` and optionally the fold, from 1, in each line; 1 means the same person.
 
     Fields are separated by tabs, else by commas, else by spaces. ``#`` begins a comment.
@@ -165,68 +147,11 @@ def read_pair_list(path: str | os.PathLike[str], images: Images, *, skip_missing
     return gather_pairs(named, files, found.root, source=source, people=people, skip_missing=skip_missing)
 
 
-def read_bin_pairs(path: str | os.PathLike[str]) -> FacePairs:
-    """Read a ``.bin`` file, a pickle of encoded images and booleans; its folds are consecutive tenths."""
-    file = Path(path).expanduser()
-    images, same = read_plain_pickle(file, _images_and_truth, what="a file of pairs", most_bytes=BIN_BYTES)
-    if len(images) != 2 * len(same) or not same:
-        raise InvalidInputError(
-            f"{file.name} must hold two images for each of its {len(same):,} pairs, got {len(images):,} images."
-        )
-    truth = np.array(same)
-    fold, notes = dealt_folds(truth, file.name)
-    faces = np.arange(len(images))
-    return FacePairs(tuple(images), faces, faces[::2], faces[1::2], truth, fold, notes=notes)
-
-
-def _images_and_truth(found: Any) -> tuple[list[bytes], list[bool]]:
-    images, same = found
-    truth = [*_row(same, TRUTH_TYPES)] if isinstance(same, RecordedCall) else same
-    if not isinstance(images, list) or not isinstance(truth, list):
-        raise TypeError("not a pair of lists")
-    contents, total = list[bytes](), 0
-    for image in images:  # a file may refer to one object millions of times, and each may become a copy
-        contents.append(_encoded(image))
-        total += len(contents[-1])
-        if total > BIN_BYTES:
-            raise RefusedPickleError(f"has images of more than {BIN_BYTES:,} bytes")
-    return contents, [_truth(value) for value in truth]
-
-
-def _encoded(image: Any) -> bytes:
-    try:
-        return plain_bytes(image)
-    except TypeError:
-        return _row(image, BYTE_TYPES)
-
-
-def _row(value: Any, kinds: tuple[str, ...]) -> bytes:
-    shape, content = array_content(value, kinds)
-    if len(shape) != 1:
-        raise TypeError("not a one-dimensional array")
-    return content
-
-
-def _truth(value: Any) -> bool:
-    content = scalar_content(value, TRUTH_TYPES)
-    if content in (b"\0", b"\1"):
-        return content == b"\1"
-    if type(value) in (bool, int) and value in (0, 1):
-        return bool(value)
-    raise TypeError("a truth value is neither true nor false")
-
-
-def _list(path: str | os.PathLike[str], *, comma: bool = False) -> tuple[str, list[Numbered]]:
+def _list(path: Source, *, comma: bool = False) -> tuple[str, list[Numbered]]:
     """Return the list's name, and its lines that are neither empty nor comments."""
     file = Path(path).expanduser()
-    try:
+    with readable(file, "check --pairs; a .bin file needs its suffix"):
         text = read_plain(file, most_bytes=LIST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise InvalidInputError(f"{file} cannot be read: {error.strerror or error}; check --pairs.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(
-            f"{file} is not a list of pairs: it is not text; a .bin file needs its suffix."
-        ) from error
     lines = list(_fields(text, comma))
     if not lines:
         raise InvalidInputError(f"{file} lists no pair.")

@@ -1,5 +1,6 @@
 """Pairs of faces, of one person or of two, and their folds."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from equipoise.errors import InvalidInputError, listed
 
 FOLDS = 10
 
+Source = str | os.PathLike[str]
 Size = tuple[int, int]  # height, width
 
 
@@ -168,10 +170,10 @@ def _without_missing(
 def _folds(
     pairs: Sequence[NamedPair], same: NDArray[np.bool_], source: str
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    told = [pair.fold for pair in pairs if pair.fold is not None]
-    if not told:
+    numbers = [pair.fold for pair in pairs if pair.fold is not None]
+    if not numbers:
         return dealt_folds(same, source)
-    fold = np.array(told, dtype=np.int64)
+    fold = np.array(numbers, dtype=np.int64)
     empty = sorted(set(range(1, int(fold.max()) + 1)) - set(fold.tolist()))
     if empty or fold.max() < 2:
         what = f"fold {empty[0]} of {int(fold.max())} has no pair" if empty else "there is only one fold"

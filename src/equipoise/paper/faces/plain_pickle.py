@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.storage.files import read_plain
 
 Decoded = TypeVar("Decoded")
@@ -113,10 +113,8 @@ def read_plain_pickle(path: Path, decode: Callable[[Any], Decoded], *, what: str
 
     Anything that ``decode`` raises means that the file is not ``what``.
     """
-    try:
+    with readable(path, "fetch it again"):
         content = read_plain(path, most_bytes=most_bytes)
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
     try:
         return decode(_PlainUnpickler(content).load())
     except InvalidInputError:

@@ -18,8 +18,7 @@ from equipoise.app.report.sections.reliability_diagrams import diagram_of, relia
 from equipoise.app.runs.notable_samples import thumbnail
 from equipoise.errors import InvalidInputError
 from equipoise.paper.face_options import VerifyOptions
-from equipoise.paper.faces.pair_files import Source
-from equipoise.paper.faces.pairs import FacePairs
+from equipoise.paper.faces.pairs import FacePairs, Source
 from equipoise.paper.faces.verification_scores import FALSE_ACCEPTS, Roc
 from equipoise.paper.faces.verify import SamePerson, VerifiedPairs
 

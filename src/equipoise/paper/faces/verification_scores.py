@@ -1,5 +1,7 @@
 """Face verification scores: from similarities of pairs to accuracy by folds, ROC and TAR at a FAR."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

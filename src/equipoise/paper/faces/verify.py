@@ -92,8 +92,7 @@ def verify_pairs(run: Path | None, options: VerifyOptions, watcher: RunWatcher) 
         seed=options.seed,
     )
     notes = [*pairs.notes, *known_people(trained_on, pairs)]
-    for sentence in notes:
-        watcher.note(sentence)
+    watcher.note(*notes)
     pictures = None if options.page is None else source.pictures(pairs, options.images)
     similarity = similarities(source.features(pairs, progress=watcher.progress), pairs)
     scores = verification(similarity, pairs.same, pairs.fold)

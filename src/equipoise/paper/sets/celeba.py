@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Reading
 from equipoise.paper.sets.image_files import image_names, image_samples, in_folder_or_archives, left_out
 
@@ -87,11 +87,8 @@ def read_partition(path: Path) -> dict[str, str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            yield from file
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path} cannot be read: {reason(error)}.") from error
+    with readable(path, "fetch it again"), path.open(encoding="utf-8") as file:
+        yield from file
 
 
 def _text_file(folder: Path, name: str, official: str) -> Path:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Publication, PublishedFile, Reading
 from equipoise.paper.sets.image_files import image_samples, images_below, in_folder_or_archives, subfolders
 from equipoise.storage.files import read_plain
@@ -63,10 +63,8 @@ def read_binary_batch(path: Path, *, label_bytes: int = 1, classes: int = 10) ->
 
     Of several label bytes the last one counts: CIFAR-100 has a coarse label before the fine one.
     """
-    try:
+    with readable(path, "fetch it again"):
         content = read_plain(path, most_bytes=BATCH_BYTES)
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
     size = label_bytes + PIXELS
     if len(content) == 0 or len(content) % size:
         raise InvalidInputError(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.sets.cifar10 import read_binary_batch
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Publication, PublishedFile, Reading
 from equipoise.paper.sets.image_files import in_folder_or_archives
@@ -47,10 +47,8 @@ def _is_pickled(place: Path) -> bool:
 
 def _names(path: Path) -> np.ndarray:
     """Return the names of the labels 0 to 99, which are in alphabetical order."""
-    try:
+    with readable(path, "fetch it again"):
         names = read_plain(path, most_bytes=NAMES_BYTES).decode().split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path} cannot be read: {reason(error)}.") from error
     if len(set(names)) != CLASSES or len(names) != CLASSES:
         raise InvalidInputError(f"{path} must hold {CLASSES} different names, got {len(set(names))}; fetch it again.")
     return np.array(names)

@@ -92,7 +92,7 @@ def fetch(
     except FetchError:
         raise
     except OSError as error:
-        raise FetchError(f"{folder} cannot be written: {error.strerror or error}; give another folder.") from error
+        raise FetchError(f"{folder} cannot be written: {reason(error)}; give another folder.") from error
 
 
 class _UnreachableError(Exception):

@@ -15,7 +15,7 @@ from equipoise.data.images.decode import GREY_MODES, UnreadableImageError, heade
 from equipoise.data.images.file_table import FileTable
 from equipoise.data.images.scan import Labelled
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError, reason
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.sets.dataset import Reading, Size
 from equipoise.storage.archives import is_archive, unpack
 
@@ -41,10 +41,8 @@ def images_below(root: Path, folders: Iterable[str]) -> tuple[list[str], list[in
 
 
 def _entries(folder: Path) -> list[str]:
-    try:
+    with readable(folder, "check its permissions"):
         return [name for name in os.listdir(folder) if name[0] != "."] if folder.is_dir() else []
-    except OSError as error:
-        raise InvalidInputError(f"{folder} cannot be read: {error.strerror or error}.") from error
 
 
 def in_folder_or_archives(folder: Path, find: Callable[[list[Path]], Found | None], expected: str) -> Found:
@@ -59,18 +57,15 @@ def in_folder_or_archives(folder: Path, find: Callable[[list[Path]], Found | Non
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield the rows of a CSV file, which must have the given columns."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, skipinitialspace=True, strict=True)
-            missing = [name for name in columns if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InvalidInputError(f"{path} must have the column {missing[0]!r}, got {reader.fieldnames or []}.")
-            for row in reader:
-                if any(not row[name] for name in columns):
-                    raise InvalidInputError(f"{path} has no {' or no '.join(columns)} in line {reader.line_num}.")
-                yield row
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInputError(f"{path} cannot be read: {reason(error)}.") from error
+    with readable(path, "fetch it again", csv.Error), path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, skipinitialspace=True, strict=True)
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InvalidInputError(f"{path} must have the column {missing[0]!r}, got {reader.fieldnames or []}.")
+        for row in reader:
+            if any(not row[name] for name in columns):
+                raise InvalidInputError(f"{path} has no {' or no '.join(columns)} in line {reader.line_num}.")
+            yield row
 
 
 def left_out(count: int, listing: str) -> list[str]:

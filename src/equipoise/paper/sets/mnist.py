@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data.samples import Samples
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, readable
 from equipoise.paper.sets.dataset import AS_THEY_ARE, DataSet, Publication, PublishedFile, Reading
 
 FASHION_NAMES = (
@@ -78,16 +78,11 @@ def _find(places: tuple[Path, ...], stem: str, dimensions: int) -> Path:
 
 def read_idx(path: Path, *, dimensions: int, limit_bytes: int = LIMIT_BYTES) -> NDArray[np.uint8]:
     """Read the array of an idx file, gzipped or not, never unpacking more than its header says."""
-    try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-            return _parse(stream, path, dimensions, limit_bytes)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InvalidInputError(f"{path} is a damaged gzip file ({error}); fetch it again.") from error
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror or error}.") from error
+    with readable(path, "fetch it again", EOFError, zlib.error), path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+        return _parse(stream, path, dimensions, limit_bytes)
 
 
 def _parse(stream: BinaryIO, path: Path, dimensions: int, limit_bytes: int) -> NDArray[np.uint8]:

@@ -29,7 +29,7 @@ EXCEPTIONS = {
     "resampling": "resamplers, which work on standardised columns, change the rows; cluster centroids are found by "
     "mini-batch k-means",
     "svm": "support vector machines are not networks",
-    "margin": "margin losses have a softmax stage, as Equipoise has, before their margin rises",
+    "margin": "margin losses have a softmax stage before their margin rises",
 }
 """Differences of a family of methods from the others."""
 BY_LABELS = "over- and under-sampling repeat or drop rows, in proportion to the mean inverse share of their labels"
@@ -43,8 +43,8 @@ JUDGED = (
 )
 SMOKE = "A trial with few samples and epochs: it shows only that everything runs."
 HELD_BACK = (
-    f"{EQUIPOISE} has no hyperparameters to choose. Unless it mixes samples, its first two stages hold back a tenth of "
-    "the training rows, which calibrate its probabilities; the third trains on all of them."
+    f"{EQUIPOISE} has no hyperparameters to choose. Unless it mixes samples, the first two thirds of its epochs hold "
+    "back a tenth of the training rows, which calibrate its probabilities; the last third trains on all of them."
 )
 
 

@@ -14,6 +14,7 @@ from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError
 from equipoise.paper.tables.table_cases import TABLES, Case
 from equipoise.paper.tables.table_samples import Source
+from equipoise.registry_names import check_methods
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,8 @@ def run_table(
     """
     if name not in TABLES:
         raise InvalidInputError(f"table must be one of {', '.join(TABLES)}, got {name!r}.")
-    unknown = [method for method in methods or () if method not in METHODS]
-    if unknown:
-        raise InvalidInputError(f"methods must be some of {', '.join(METHODS)}, got {', '.join(map(repr, unknown))}.")
+    if methods:
+        check_methods(methods, METHODS)
     cases = TABLES[name].cases(Source(data, smoke, reading))
     if smoke:  # a few samples and epochs: not comparable with the paper's
         cases = {key: replace(case, paper={}, paper_bca={}) for key, case in cases.items()}

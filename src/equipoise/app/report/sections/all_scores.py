@@ -19,10 +19,8 @@ SHARES = ("accuracy", "balanced_accuracy", "f1", "g_mean", "precision_at_k", "re
 LOSSES = ("brier", "log_loss", "expected_cost")
 
 
-def section(run: StoredRun) -> Section | None:
-    """Return the tables; None for a run of a version without these scores."""
-    if "matthews" not in run.scores:
-        return None
+def section(run: StoredRun) -> Section:
+    """Return the tables."""
     spans = has_intervals(run)
     body = fill(
         "all_scores.html.j2",

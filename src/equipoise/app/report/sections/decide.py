@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 
 from equipoise.app.report.asked_rule import asked_flags, asked_rule, asked_share, asked_threshold
-from equipoise.app.report.decide_sliders import (
-    BUDGETS,
-    CASES,
-    Asked,
-    Candidate,
-    Choice,
+from equipoise.app.report.decide_sliders import BUDGETS, CASES, Asked, Candidate, Choice, cost_at
+from equipoise.app.report.decide_texts import (
     basis,
     command,
-    cost_at,
     miss_text,
+    prevalence_text,
     python,
     rows,
     sentence,
-    share,
     situation,
 )
 from equipoise.app.report.markup import Section, fill
@@ -49,7 +44,6 @@ def section(run: StoredRun) -> Section | None:
         return None
     data = _data(run, found)
     chosen = found[0].first
-    own = ", as held out" if chosen.prevalence == found[0].points.prevalence else ""
     body = fill(
         "decide.html.j2",
         noun=run.noun,
@@ -59,11 +53,7 @@ def section(run: StoredRun) -> Section | None:
         chosen=chosen,
         budgets=BUDGETS,
         cases=CASES,
-        settings={
-            "miss": miss_text(chosen.miss),
-            "prevalence": f"{share(chosen.prevalence)}{own}",
-            "budget": "no limit",
-        },
+        settings={"miss": miss_text(chosen.miss), "prevalence": prevalence_text(chosen), "budget": "no limit"},
         said=sentence(chosen),
         basis=basis(found[0]),
         rows=rows(chosen),

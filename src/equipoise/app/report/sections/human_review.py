@@ -217,10 +217,10 @@ def _row_means(values: Floats) -> Floats:
 
 def possible_classes(run: StoredRun) -> Markup:
     """Return the table of sets with its sentences; nothing for a run without sets."""
-    rows, told = set_rows(run), run.record.calibration
+    rows, calibration = set_rows(run), run.record.calibration
     if not rows:
         return Markup()
-    level = LEVEL if told is None or told.level is None else told.level
+    level = LEVEL if calibration is None or calibration.level is None else calibration.level
     return fill(
         "possible_classes.html.j2",
         run=run,
@@ -251,8 +251,8 @@ def set_rows(run: StoredRun) -> list[dict[str, Any]]:
 
 def never_ruled_out(run: StoredRun) -> list[str]:
     """Return the classes with too few calibration samples in the saved model to be ruled out."""
-    told = run.record.calibration
-    return [] if told is None else [name for name in run.classes if name in set(told.never_ruled_out)]
+    calibration = run.record.calibration
+    return [] if calibration is None else [name for name in run.classes if name in set(calibration.never_ruled_out)]
 
 
 def set_sentence(run: StoredRun, rows: list[dict[str, Any]]) -> str:

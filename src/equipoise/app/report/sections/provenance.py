@@ -35,13 +35,13 @@ def provenance(run: StoredRun) -> dict[str, Any]:
     about = run.record
     options, settings = about.options, about.settings
     left_out = OF_NETWORK if run.is_blend else ()
-    told = {name: options[name] for name in OPTIONS if options.get(name) is not None and name not in left_out}
-    told |= {name: settings[name] for name in ("epochs", "batch_size", "learning_rate") if name in settings}
+    chosen = {name: options[name] for name in OPTIONS if options.get(name) is not None and name not in left_out}
+    chosen |= {name: settings[name] for name in ("epochs", "batch_size", "learning_rate") if name in settings}
     return {
         "command": one_line(about.command, 2000),
         "seconds": "" if about.seconds is None else duration(about.seconds),
         "versions": {one_line(name): one_line(value) for name, value in about.versions.items()},
-        "options": {one_line(name).replace("_", " "): one_line(value) for name, value in told.items()},
+        "options": {one_line(name).replace("_", " "): one_line(value) for name, value in chosen.items()},
         "notes": [one_line(note, 600) for note in about.notes],
         "method": _blend_name(run) if run.is_blend else method_name(one_line(options.get("method", ""))),
         "data": one_line(options.get("data", "")),

@@ -126,18 +126,19 @@ def calibration_rows(found: dict[str, tuple[Calibration, Calibration]]) -> list[
 
 def calibrated_how(run: StoredRun) -> str:
     """Return which samples the probabilities are calibrated on, according to the record."""
-    told = run.record.calibration
-    if told is not None and told.source == "held_out":
+    calibration = run.record.calibration
+    if calibration is not None and calibration.source == "held_out":
         return (
             "The model's probabilities are calibrated on the held-out samples. The figures here are cross-validated: "
-            f"each of {told.folds} parts of these samples was answered with a calibration on the others."
+            f"each of {calibration.folds} parts of these samples was answered with a calibration on the others."
         )
-    if told is not None and told.source == "out_of_fold":
+    if calibration is not None and calibration.source == "out_of_fold":
         return (
-            f"The model's probabilities are calibrated on {told.samples:,} training samples, each predicted by members "
-            "that were not fitted to it. The figures here come from the held-out samples, which were not used for that."
+            f"The model's probabilities are calibrated on {calibration.samples:,} training samples, each predicted by "
+            "members that were not fitted to it. The figures here come from the held-out samples, which were not used "
+            "for that."
         )
-    if told is not None and told.source == "held_back":
+    if calibration is not None and calibration.source == "held_back":
         return (
             "There are too few held-out samples to calibrate on; the model's probabilities are calibrated on training "
             "samples that the first two stages left out."

@@ -38,7 +38,7 @@
     return { low: Math.max(value - down, 0), high: value + up };
   }
 
-  function spreadOf(name, now, miss) { // as case_spreads in decide_sliders.py
+  function spreadOf(name, now, miss) { // as case_spreads in decide_texts.py
     const missed = now.missed.value / CASES, alarms = now.alarms.value / CASES, own = now[name].value / CASES;
     const variance = name === "cost" ? miss ** 2 * missed + alarms - (miss * missed + alarms) ** 2 : own * (1 - own);
     return CASES * Math.sqrt(Math.max(variance, 0));

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidInputError
-from equipoise.paper.faces import pair_files, plain_pickle
-from equipoise.paper.faces.pair_files import read_bin_pairs
+from equipoise.paper.faces import bin_pairs, plain_pickle
+from equipoise.paper.faces.bin_pairs import read_bin_pairs
 from tests.paper.faces.faces_made import encoded
 
 IMAGES = [encoded(level) for level in range(8)]
@@ -165,7 +165,7 @@ def test_a_file_cannot_ask_for_memory(tmp_path):
 def test_one_image_referred_to_very_often_is_refused_before_it_is_copied(tmp_path, monkeypatch):
     image = bytearray(2**16)
     path = written(tmp_path, pickle.dumps(([image] * 400, [True] * 200), protocol=5))
-    monkeypatch.setattr(pair_files, "BIN_BYTES", 2**20)
+    monkeypatch.setattr(bin_pairs, "BIN_BYTES", 2**20)
     tracemalloc.start()
     with pytest.raises(InvalidInputError, match="it has images of more than 1,048,576 bytes"):
         read_bin_pairs(path)
@@ -178,7 +178,7 @@ def test_sizes_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(plain_pickle, "MOST_OPCODES", 5)
     with pytest.raises(InvalidInputError, match="it has more than 5 steps"):
         read_bin_pairs(path)
-    monkeypatch.setattr(pair_files, "BIN_BYTES", 100)
+    monkeypatch.setattr(bin_pairs, "BIN_BYTES", 100)
     with pytest.raises(InvalidInputError, match="more than the limit of 100"):
         read_bin_pairs(path)
     with pytest.raises(InvalidInputError, match="No such file"):
