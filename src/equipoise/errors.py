@@ -19,11 +19,15 @@ class InvalidStateError(EquipoiseError, RuntimeError):
     """A valid call at the wrong time, such as on an object that is not fitted yet."""
 
 
-class ShortTrainingWarning(UserWarning):
+class EquipoiseWarning(UserWarning):
+    """Base class of what equipoise does although the user should know; the message is one sentence for the user."""
+
+
+class ShortTrainingWarning(EquipoiseWarning):
     """Too few optimiser steps in a stage of training; the message says how many it needs."""
 
 
-class OtherProcessesWarning(UserWarning):
+class OtherProcessesWarning(EquipoiseWarning):
     """A run is resumed by another number of processes; the message says what stays the same."""
 
 

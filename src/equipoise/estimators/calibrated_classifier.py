@@ -24,7 +24,7 @@ from equipoise.data.labels import label_indices, plain_array
 from equipoise.decisions import Balanced, Chosen, DecisionRule, Evidence, Situation
 from equipoise.decisions.by_class import ByClass
 from equipoise.decisions.situation import prior_of
-from equipoise.errors import InvalidInputError, listed
+from equipoise.errors import EquipoiseWarning, InvalidInputError, listed
 from equipoise.estimators.failed_fits import all_or_nothing
 from equipoise.estimators.hub import fetch_model, push_model
 from equipoise.estimators.input_rows import checked_labels
@@ -168,7 +168,9 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if not self._multilabel and len(absent := np.setdiff1d(np.arange(len(self.classes_)), target.numpy())):
             named = listed([str(self.classes_[place]) for place in absent], most=5, quoted=False)
             warnings.warn(
-                f"the rows to calibrate on lack the class {named}, so every set will contain it.", stacklevel=3
+                f"the rows to calibrate on lack the class {named}, so every set will contain it.",
+                EquipoiseWarning,
+                stacklevel=3,
             )
         logits = self._logits(x)
         self.calibrated_ = self.calibrated_.fit_on(logits, target, sample_weight=weight)
@@ -299,6 +301,7 @@ class CalibratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         warnings.warn(
             f"too few calibration samples ({fewest} of the rarest) to ever rule out {few} at abstain={abstain:g}, so "
             "rows stay undecided; calibrate on more samples, or allow a higher error rate.",
+            EquipoiseWarning,
             stacklevel=3,
         )
 

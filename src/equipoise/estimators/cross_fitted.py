@@ -21,7 +21,7 @@ from torch import Tensor
 from equipoise.calibration.scaling import SMALLEST_SHARE
 from equipoise.data.labels import class_counts
 from equipoise.data.splits import stratified_folds
-from equipoise.errors import InvalidInputError, listed
+from equipoise.errors import EquipoiseWarning, InvalidInputError, listed
 from equipoise.estimators.families import family_label
 from equipoise.estimators.member_outputs import Member, is_frozen, member_probabilities, take
 from equipoise.estimators.unseen_rows import mean_as_if_unseen
@@ -157,6 +157,7 @@ class CrossFittedMembers:
             warnings.warn(
                 f"all rows of {named} lie in one fold, so that no out-of-fold prediction shows how well it is "
                 "recognised; its margin follows its count alone.",
+                EquipoiseWarning,
                 stacklevel=5,
             )
         return honest

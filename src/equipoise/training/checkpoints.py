@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from equipoise.errors import InvalidInputError
+from equipoise.errors import EquipoiseWarning, InvalidInputError
 from equipoise.storage.files import remove_abandoned, write_atomically
 from equipoise.storage.size_limits import open_tensors, parse_json
 from equipoise.training.curriculum import Curriculum
@@ -130,7 +130,8 @@ class Checkpoints:
                         raise ValueError("its state is not an object")
                     return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118
             except (safetensors.SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
-                warnings.warn(f"{path} is damaged ({error}); the checkpoint before it is used.", stacklevel=2)
+                sentence = f"{path} is damaged ({error}); the checkpoint before it is used."
+                warnings.warn(sentence, EquipoiseWarning, stacklevel=2)
         return None
 
     def _paths(self) -> list[Path]:

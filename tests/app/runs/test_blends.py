@@ -67,6 +67,13 @@ def test_the_record_says_what_the_model_is_made_of_and_calibrated_on(blend_run):
     assert record.margins[0] > 0 == record.margins[1]
 
 
+def test_warnings_of_the_library_are_notes(tmp_path):
+    rows = pd.DataFrame({"x": np.arange(60) % 7, "y": ["common"] * 59 + ["rare"]})
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    run = train_run(RunOptions(str(tmp_path / "t.csv"), model=LOGISTIC), tmp_path / "run").folder
+    assert any(note.startswith("all rows of rare lie in one fold") for note in read_run_record(run).notes)
+
+
 def test_before_is_the_same_model_with_its_most_probable_class(blend_run):
     run = read_run(blend_run)
     held = run.held_out

@@ -38,12 +38,10 @@ from equipoise.data.splits import save_split
 from equipoise.data.summary import summarize
 from equipoise.data.time_order import order_note
 from equipoise.decisions import Chosen, DecisionRule
-from equipoise.errors import EquipoiseError, OtherProcessesWarning, ShortTrainingWarning
+from equipoise.errors import EquipoiseError, EquipoiseWarning
 from equipoise.estimators.calibrated_classifier import CalibratedClassifier
 from equipoise.evaluation import Scores
 from equipoise.storage.run_files import BEFORE_SCORES, GALLERY, RECORD, REPORT, SCORES, SOFTMAX, SPLIT
-
-ABOUT_TRAINING = (ShortTrainingWarning, OtherProcessesWarning)
 
 
 @dataclass(frozen=True)
@@ -226,18 +224,17 @@ def _checked_rule(options: RunOptions, parts: SplitSamples) -> DecisionRule | No
 
 @contextmanager
 def _noted(told: RunWatcher) -> Iterator[None]:
-    """Pass on a warning about the training as a note as soon as it comes."""
+    """Pass on a warning of the library as a note as soon as it comes."""
     with warnings.catch_warnings():
         before = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, ABOUT_TRAINING):
+            if issubclass(category, EquipoiseWarning):
                 told.note(str(message))
             else:
                 before(message, category, *where, **more)
 
-        for each in ABOUT_TRAINING:
-            warnings.simplefilter("always", each)
+        warnings.simplefilter("always", EquipoiseWarning)
         warnings.showwarning = show
         yield
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Struct
 
-from equipoise.errors import EquipoiseError, InvalidInputError, reason
+from equipoise.errors import EquipoiseError, EquipoiseWarning, InvalidInputError, reason
 from equipoise.estimators.pickle_free.model_checks import check_model
 from equipoise.estimators.pickle_free.object_graph import substitute, walk
 from equipoise.estimators.pickle_free.parts import PARTS, REMEDY, read_array
@@ -97,7 +97,8 @@ def load_member(record: MemberRecord, folder: Path) -> Any:
     if type_name(type(model)) != record.class_path:
         raise InvalidInputError(f"{path} holds a {type(model).__name__}, but its record names another class; {REMEDY}.")
     if _version(model) != record.version:
-        warnings.warn(f"{path} was saved with {record.version}, and {_version(model)} is installed.", stacklevel=2)
+        sentence = f"{path} was saved with {record.version}, and {_version(model)} is installed."
+        warnings.warn(sentence, EquipoiseWarning, stacklevel=2)
     return model
 
 
