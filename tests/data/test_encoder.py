@@ -74,7 +74,7 @@ def test_order_of_columns_and_further_columns_do_not_matter():
 
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(
-        InvalidInputError, match="lacks 2 of the columns the model was trained on: town, joined; add them"
+        InvalidInputError, match="lacks 2 columns that the model was trained on: town, joined; add what is missing"
     ):
         TableEncoder().fit(TABLE).transform(TABLE[["age", "member"]])
 

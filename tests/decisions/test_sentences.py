@@ -44,7 +44,9 @@ def test_a_budget_says_how_many_cases_it_flags():
 
 
 def test_priors_that_cannot_be_are_refused():
-    with pytest.raises(InvalidInputError, match=r"class_prior must add up to 1 if every class is listed, got 1\.4\."):
+    with pytest.raises(
+        InvalidInputError, match=r"the class prior must add up to 1 if every class is listed, got 1\.4\."
+    ):
         Natural(class_prior={"fraud": 0.5, "ok": 0.9}).choose(two_classes())
     rounded = Natural(class_prior={"a": 0.333, "b": 0.333, "c": 0.333}).choose(many_classes())
     np.testing.assert_allclose(rounded.target_prior, 1 / 3)

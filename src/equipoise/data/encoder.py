@@ -25,6 +25,7 @@ from equipoise.data.labels import label_array
 from equipoise.data.samples import Progress
 from equipoise.errors import InvalidInputError, InvalidStateError
 from equipoise.storage.records import as_record
+from equipoise.wording import counted
 
 ROWS_AT_ONCE, LARGE = 4096, 1 << 26
 """Rows of the matrix that are written at once, and bytes from which memory is returned before."""
@@ -218,7 +219,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"columns: {named}."
                 )
             raise InvalidInputError(
-                f"the table lacks {len(absent)} of the columns the model was trained on: {named}; add them."
+                f"the table lacks {counted(len(absent), 'column')} that the model was trained on: {named}; add what is missing."
             )
 
     @property

@@ -140,7 +140,7 @@ def prior_of(
     return class_shares(found, prior.shape, name=name)
 
 
-def check_shares(class_prior: Mapping[Any, float], size: int, *, several: bool, name: str = "class_prior") -> None:
+def check_shares(class_prior: Mapping[Any, float], size: int, *, several: bool, name: str = "the class prior") -> None:
     """Raise an error for impossible shares of classes, or of attributes' ones."""
     shares = np.array(list(class_prior.values()))
     with np.errstate(over="ignore"):
@@ -152,7 +152,9 @@ def check_shares(class_prior: Mapping[Any, float], size: int, *, several: bool, 
     if several:
         return
     if len(shares) < size and total >= 1:
-        raise InvalidInputError(f"{name} leaves no share for the other classes, got {class_prior!r}.")
+        raise InvalidInputError(
+            f"{name} leaves no share for the other classes, got {class_prior!r}; keep the sum below 1."
+        )
     if len(shares) == size and abs(total - 1) > ROUNDED:
         raise InvalidInputError(f"the shares of {name} must add up to 1 if every class is listed, got {total:g}.")
 

@@ -156,7 +156,7 @@ def test_parquet_and_npz_come_in_too(table_run, several_run, tmp_path):
     digits_frame().to_parquet(tmp_path / "new.parquet")
     assert predict(table_run, tmp_path / "new.parquet", tmp_path / "a.csv")[0] == len(digits_frame())
     np.savez(tmp_path / "new.npz", X=np.zeros((4, 3)))
-    with pytest.raises(InvalidInputError, match="the table lacks 3 of the columns the model was trained on: a, b, c"):
+    with pytest.raises(InvalidInputError, match="the table lacks 3 columns that the model was trained on: a, b, c"):
         predict(several_run, tmp_path / "new.npz", tmp_path / "b.csv")
     assert not (tmp_path / "b.csv").exists()
     np.savez(tmp_path / "cube.npz", X=np.zeros((4, 3, 2)))

@@ -311,7 +311,7 @@ def test_what_is_wrong_with_the_test_set_is_said_before_training(table, tmp_path
     frame = pd.read_csv(table, sep=";")
     frame.drop(columns="dose").to_csv(tmp_path / "test.csv", index=False)
     options = RunOptions(str(table), target="state", epochs=2, test=str(tmp_path / "test.csv"))
-    with pytest.raises(InvalidInputError, match="the table lacks 1 of the columns the model was trained on: dose"):
+    with pytest.raises(InvalidInputError, match="the table lacks 1 column that the model was trained on: dose"):
         train_run(options, tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoints").exists()
 
