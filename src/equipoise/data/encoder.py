@@ -219,7 +219,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"columns: {named}."
                 )
             raise InvalidInputError(
-                f"the table lacks {counted(len(absent), 'column')} that the model was trained on: {named}; add what is missing."
+                f"the table lacks {counted(len(absent), 'column')} that the model was trained on: {named}; "
+                "add what is missing."
             )
 
     @property

@@ -184,7 +184,7 @@ def test_a_thumbnail_is_small_and_keeps_its_shape():
 def test_a_damaged_record_is_one_sentence(tmp_path, content):
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(
-        InvalidInputError, match=r"run\.json (cannot be read|is not as|has no).*; train again into another f"
+        InvalidInputError, match=r"run\.json (cannot be read|is invalid|is not as|has no).*; train again into another f"
     ):
         read_run_record(tmp_path)
 
