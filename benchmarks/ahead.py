@@ -284,11 +284,12 @@ def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
 
 TIMED = ("yeast", "bank", "MNIST, step 1:50", "digits, exponential 1:100")
 REPEATS = 5
+TIMED_METHODS = (PLAIN, ONE, AVERAGED, OURS)
 
 
 def speed() -> dict[str, dict[str, list[float]]]:
     """Seconds of process time of the fits of some cases, the methods one after the other in every repetition."""
-    found: dict[str, dict[str, list[float]]] = {case: {name: [] for name in (PLAIN, ONE, OURS)} for case in TIMED}
+    found: dict[str, dict[str, list[float]]] = {case: {name: [] for name in TIMED_METHODS} for case in TIMED}
     run(CASES[TIMED[0]], METHODS[PLAIN], 0)  # imports and warms up
     for seed in range(REPEATS):
         for case, own in found.items():

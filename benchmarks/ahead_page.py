@@ -287,10 +287,11 @@ def sizes(cells: Cells) -> list[str]:
 
 def speed_table(record: dict[str, Any]) -> list[str]:
     """How many times as long a fit takes as with cross-entropy: the ratio of medians, case by case."""
-    lines = ["| | cross-entropy, seconds | ours, one network | ours |", "|---|---|---|---|"]
+    others = (ONE, AVERAGED, OURS)
+    lines = ["| | cross-entropy, seconds | " + " | ".join(others) + " |", "|---" * 5 + "|"]
     for case, own in record["speed"].items():
-        plain, one, four = (float(np.median(own[name])) for name in (PLAIN, ONE, OURS))
-        lines.append(f"| {case} | {plain:.2f} | {one / plain:.2f} × | {four / plain:.2f} × |")
+        plain, *rest = (float(np.median(own[name])) for name in (PLAIN, *others))
+        lines.append(f"| {case} | {plain:.2f} | " + " | ".join(f"{each / plain:.2f} ×" for each in rest) + " |")
     return lines
 
 
