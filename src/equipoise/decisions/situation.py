@@ -1,4 +1,4 @@
-"""What a rule is chosen for: the classes, their prior, and the evidence."""
+"""The input of a decision rule: the classes, their prior, and held-out predictions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ ROUNDED = 0.01
 
 @dataclass(frozen=True)
 class Situation:
-    """What a rule is chosen for: the classes, their prior, and the evidence.
+    """Hold the input of a decision rule: the classes, their prior, and the evidence.
 
     Args:
         classes: the labels, or the attributes.

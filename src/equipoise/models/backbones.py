@@ -48,8 +48,8 @@ def build_backbone(
         name: a name in :data:`BACKBONES`, ``timm:`` and a name in timm, or ``hf:`` and the name or folder of a vision
             model of transformers.
         weights: file for :func:`~equipoise.models.pretrained_weights.load_weights`; skipped tensors are logged.
-        pretrained: whether to use the weights of an installed package, of timm or of transformers if there is no file;
-            weights are random if there are none.
+        pretrained: without ``weights``, load those of an installed package, of timm or of transformers; if there are
+            none, weights are random.
         config: configuration of a vision model of transformers, to build it without its folder.
 
     >>> network = build_backbone("lenet")

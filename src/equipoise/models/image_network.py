@@ -177,9 +177,10 @@ def image_backbone(
         name: a name in ``BACKBONES``, ``timm:NAME`` or ``hf:NAME_OR_FOLDER``.
         weights: file of pretrained weights. The input is then normalised as the weights were trained (by default, as
             for ImageNet), and the backbone learns at a tenth of the rate of the layers behind it.
-        pretrained: whether to use the weights of an installed package, of timm or of transformers if there is no file.
+        pretrained: without ``weights``, load those of an installed package, of timm or of transformers.
         config: configuration of a vision model of transformers, to build it without its folder.
-        images: training images, (n, channels, height, width), to normalise the input by if there are no weights.
+        images: training images, (n, channels, height, width); without weights, the input is normalised by their mean
+            and standard deviation.
         augment: augmentation in training mode; None applies none.
         width: units of the two dense layers behind the pooling, the paper's 512; a backbone that ends in a dense layer
             of its own, such as LeNet, gets none.

@@ -1,4 +1,4 @@
-"""What the page says of an operating point, before its script does the same when a slider moves."""
+"""Describe an operating point in words, as the page's script does when a slider moves."""
 
 import json
 import math
