@@ -41,7 +41,7 @@ from sklearn.model_selection import train_test_split
 import equipoise
 from equipoise import UncertaintyBalancedClassifier
 from equipoise.app.compare import METHODS as COMPARED
-from equipoise.app.compare import FitOptions, fit_tuned
+from equipoise.app.compare import FitOptions, fit_tuned, resamplers
 from equipoise.app.compare.fit_store import CannotRunError
 from equipoise.app.compare.resamplers import Resampler
 from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
@@ -277,7 +277,7 @@ def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
     started, epochs = time.process_time(), EPOCHS
     if "resample" in options:
         before = len(y)
-        x, y = Resampler(options["resample"], random_state=seed).fit_resample(x, y)
+        x, y = Resampler(getattr(resamplers, options["resample"]), random_state=seed).fit_resample(x, y)
         epochs = max(1, round(EPOCHS * before / len(y)))
     model = UncertaintyBalancedClassifier(epochs=epochs, width=WIDTH, batch_size=BATCH, random_state=seed, **own)
     model.fit(x, y)
