@@ -4,6 +4,7 @@
     python benchmarks/ahead.py --part unseen       # tables that nothing had used
     python benchmarks/ahead.py --part tuned        # pictures alone, rivals tuned over four settings each
     python benchmarks/ahead.py --part misleading   # cases whose class counts mislead
+    python benchmarks/ahead.py --part natural      # decided for the fewest mistakes
     python benchmarks/ahead.py --speed             # CPU times of some cases, the methods in turns
     python benchmarks/ahead.py --page              # write the page again, run nothing
 
@@ -32,7 +33,7 @@ import pandas as pd
 import sklearn
 import torch
 import unseen
-from ahead_page import AVERAGED, HEAD, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, UNCERTAIN, page
+from ahead_page import AVERAGED, HEAD, NATURAL, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, UNCERTAIN, page
 from ahead_tried import tried
 from mixing import mnist_images, of_each_class, unit_vectors
 from sklearn.datasets import load_digits
@@ -47,6 +48,7 @@ from equipoise.app.compare.resamplers import Resampler
 from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.imbalance import exponential, step
 from equipoise.data.splits import hold_out, official
+from equipoise.decisions import DecisionRule, Natural
 from equipoise.evaluation import scores
 from equipoise.models import extract_features, image_backbone
 from equipoise.models.pretrained_weights import packaged_weights
@@ -270,8 +272,13 @@ MISLEADING: dict[str, Case] = {
 }
 
 
-def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Scores of one fit, and the seconds of process time that it took; ``resample`` trains for as many steps."""
+def run(case: Case, options: dict[str, Any], seed: int, *, decision: DecisionRule | None = None) -> dict[str, Any]:
+    """Scores of one fit, and the seconds of process time that it took; ``resample`` trains for as many steps.
+
+    Args:
+        case, options, seed: the cell.
+        decision: the rule that predicts; None is the default, by balanced probabilities.
+    """
     (x, y), (x_scored, y_scored) = case(seed)
     own = {name: value for name, value in options.items() if name != "resample"}
     started, epochs = time.process_time(), EPOCHS
@@ -282,7 +289,7 @@ def run(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
     model = UncertaintyBalancedClassifier(epochs=epochs, width=WIDTH, batch_size=BATCH, random_state=seed, **own)
     model.fit(x, y)
     seconds = time.process_time() - started
-    kept = kept_scores(y_scored, model.predict(x_scored))
+    kept = kept_scores(y_scored, model.predict(x_scored, decision=decision))
     return kept | {"rows": len(y), "classes": len(np.unique(y)), "seconds": round(seconds, 3)}
 
 
@@ -301,6 +308,7 @@ def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     found = scores(y, predicted).as_dict()
     recalls = np.maximum(found["recall"]["each"], 1e-3)
     return {
+        "accuracy": found["accuracy"],
         "balanced_accuracy": found["balanced_accuracy"],
         "macro_f1": found["f1"]["mean"],
         "geometric_mean": float(np.exp(np.log(recalls).mean())),
@@ -312,8 +320,11 @@ PARTS: dict[str, tuple[dict[str, Case], dict[str, Any]]] = {
     "unseen": (UNSEEN, ALONE),
     "tuned": ({name: case for name, case in CASES.items() if name.startswith(("CIFAR-10", "HAM10000"))}, TUNED),
     "misleading": (MISLEADING, COUNTED),
+    "natural": (CASES, {label: METHODS[label] for label in NATURAL}),
 }
 """Parts of the page: their cases and methods."""
+RUNS: dict[str, Callable[..., dict[str, Any]]] = {"tuned": run_tuned, "natural": partial(run, decision=Natural())}
+"""Parts whose fits differ from :func:`run`."""
 TIMED = ("yeast", "bank", "MNIST, step 1:50", "digits, exponential 1:100")
 REPEATS = 5
 TIMED_METHODS = (PLAIN, ONE, AVERAGED, OURS)
@@ -360,7 +371,7 @@ def main() -> None:
         record["speed"] = speed()
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     every, methods = PARTS[options.part]
-    fit = run_tuned if options.part == "tuned" else run
+    fit = RUNS.get(options.part, run)
     for case, method, seed in () if options.page or options.speed else cells(options.seeds, options.part):
         key = f"{options.part} | {case} | {method} | {seed}"
         asked = not options.methods or method in options.methods

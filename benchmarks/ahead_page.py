@@ -14,6 +14,8 @@ from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 OURS, ONE, STAGED, OUT_OF_FOLD = "ours", "ours, one network", "ours, three stages", "ours, out of fold"
 PLAIN, RIVAL, HEAD = "cross-entropy", "logit adjustment", "logit adjustment, our head"
 AVERAGED, UNCERTAIN = "logit adjustment, four networks", "ours, uncertainty alone"
+NATURAL = (PLAIN, RIVAL, AVERAGED, ONE, OURS)
+"""Methods that are also scored with decisions for the fewest mistakes."""
 CHANGES = ((ONE, STAGED), (OURS, ONE), (AVERAGED, RIVAL), (ONE, RIVAL), (OURS, AVERAGED))
 """Pairs that show where a difference comes from."""
 METRICS = {
