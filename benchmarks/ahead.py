@@ -388,7 +388,13 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
     if options.page:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-        parts_of = {"counted": list(COUNTED), "tuned": list(TUNED), "unmixed": UNMIXED, "tried": tried(UNMIXED)}
+        parts_of = {
+            "counted": list(COUNTED),
+            "tuned": list(TUNED),
+            "unmixed": UNMIXED,
+            "unseen_mixed": [case for case in UNSEEN if case.split(",")[0] in unseen.MIXED],
+            "tried": tried(UNMIXED),
+        }
         PAGE.write_text(page(record, list(METHODS), **parts_of))
 
 

