@@ -99,7 +99,8 @@ def cifar10(source: Source) -> dict[str, Case]:
     whole = Case("JPEG CIFAR-10, step 1:10", source.features("cifar10"), "step", methods, options, paper.CIFAR10)
     cases = {"cifar10": whole}
     for passes, figure in paper.PASSES.items():
-        cases[f"N={passes}"] = _varied(whole, f"N = {passes} passes", "uncertainty_margin", figure, passes=passes)
+        title = f"N = {passes} passes, margins from uncertainty"
+        cases[f"N={passes}"] = _varied(whole, title, "uncertainty_alone", figure, passes=passes)
     for margin, figure in paper.LARGEST_MARGIN.items():
         title = f"largest margin m = {margin}, in the angular form"
         cases[f"m={margin}"] = _varied(whole, title, "uncertainty_angular", figure, m_max=float(margin))
