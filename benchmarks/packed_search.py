@@ -35,6 +35,7 @@ class Spec:
         mixing: partners drawn by prior^mixing, shares by Beta(alpha, alpha); None mixes nothing.
         layer: what is mixed: inputs (0), the first hidden layer (1) or the features (2).
         whole: margins of the counts while mixing, not of the prior that is left over.
+        drawn: samples are drawn by prior^drawn instead of one visit each; margins follow the prior that is left over.
         ldam: LDAM's margins and deferred weights.
         held: share left out before the sample stage.
         folds: member k trains without the k-th of so many folds; 0 trains on all rows.
@@ -50,6 +51,7 @@ class Spec:
     alpha: float = ALPHA
     layer: int = 0
     whole: bool = False
+    drawn: float = 1.0
     ldam: bool = False
     scale: float = 30.0
     held: float = 0.0
@@ -114,7 +116,8 @@ def class_values(spec: Spec, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Te
     left_over = (prior + partners).clamp_min(1e-12)
     mixed = steps if spec.whole else (left_over.amax(-1, keepdim=True) / left_over).log().float()
     scale = (counts / counts.amax(-1, keepdim=True)).clamp_min(1e-6).pow(spec.gamma)
-    return -spec.tau * steps, -spec.tau * mixed, scale, partners
+    plain = steps if spec.whole else spec.drawn * steps
+    return -spec.tau * plain, -spec.tau * mixed, scale, partners
 
 
 def orders(rows: Sequence[np.ndarray], streams: Sequence[np.random.Generator], size: int) -> np.ndarray:
@@ -170,6 +173,7 @@ class Training:
         self.part = list(rows)
         if spec.held:
             self.part = [without(own, self.labels[g], spec.held, self.streams[g]) for g, own in enumerate(rows)]
+        self.drawn = partner_prior(self.counts.double() / self.counts.sum(-1, keepdim=True), spec.drawn)
         self.margins = torch.stack([ldam_margins(each) for each in self.counts])
         self.weights = torch.stack([effective_number_weights(each.clamp_min(1)) for each in self.counts])
         self.optimizer = torch.optim.AdamW(self.net.parameters, lr=RATE, weight_decay=spec.decay, fused=True)
@@ -181,7 +185,10 @@ class Training:
         for epoch in range(epochs):
             part = self._rows(epoch)
             size = min(map(len, part))
-            order = orders(part, self.streams, size)
+            if self.spec.drawn == 1.0:
+                order = orders(part, self.streams, size)
+            else:
+                order = partners_of(self.labels, part, self.drawn, self.streams, size)
             mixes = self.spec.mixing is not None and (epoch >= self.class_start or not self.spec.staged)
             other, share = order, np.ones(order.shape, np.float32)
             if mixes:
