@@ -36,8 +36,9 @@ def test_half_of_the_epochs_are_the_class_stage_by_default_and_whole_numbers_cou
     shares=st.tuples(*[st.one_of(st.floats(0, 1), st.integers(1, 20))] * 3).filter(lambda s: sum(s) > 0),
 )
 def test_stages_always_come_in_order_and_begin_with_softmax(epochs, shares):
-    if sum(share for share in shares if isinstance(share, int)) > epochs:
-        with pytest.raises(InvalidInputError, match="but there are only"):
+    counted = sum(share for share in shares if isinstance(share, int))
+    if counted > epochs or (counted < epochs and not any(share for share in shares if isinstance(share, float))):
+        with pytest.raises(InvalidInputError, match="but there are"):
             Curriculum(epochs, softmax=shares[0], class_level=shares[1], sample_level=shares[2])
         return
     curriculum = Curriculum(epochs, softmax=shares[0], class_level=shares[1], sample_level=shares[2])
@@ -200,6 +201,10 @@ def test_its_state_survives_a_checkpoint():
         ({"epochs": 3, "softmax": 0, "class_level": 0, "sample_level": 0}, "must not all be 0"),
         ({"epochs": 3, "kind": "varians"}, "kind must be one of relative, unresolved"),
         ({"epochs": 3, "sample_level": 5}, "the stages take 5 epochs but there are only 3"),
+        (
+            {"epochs": 9, "softmax": 1, "class_level": 2, "sample_level": 3},
+            "the stages take 6 epochs but there are 9; use 6 epochs, or leave out the length of one stage",
+        ),
         ({"epochs": 3, "feedback": 0.0}, r"feedback must lie in \(0, 1\]"),
         ({"epochs": 3, "m_max": 1.0}, "m_max must be a finite number above 1"),
         ({"epochs": 3, "held_back": 1.0}, r"held_back must lie in \[0, 1\), got 1.0"),

@@ -1,5 +1,6 @@
 """Training whose length is one of steps: epochs of some batches, stages, and a warning where epochs are too few."""
 
+import math
 import re
 import warnings
 
@@ -96,6 +97,8 @@ def test_too_few_epochs_say_how_many_it_takes():
     assert 3 * (stages.sample_start - stages.class_start) >= CLASS_STEPS - 6  # whole epochs
     assert "margins get 0 optimiser steps" in warned(epochs=1, margins="uncertainty")[0]
     assert "margins get 6 optimiser steps" in warned(epochs=3, batch_size=32)[0]  # no softmax stage
+    (told,) = warned(class_epochs=2, sample_epochs=1, batch_size=32)
+    assert told.endswith(f"give the class stage {math.ceil(CLASS_STEPS / 3)} epochs or more.")
 
 
 def test_enough_steps_and_other_methods_warn_of_nothing(monkeypatch):

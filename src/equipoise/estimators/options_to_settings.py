@@ -19,7 +19,14 @@ from equipoise.options import check_options
 from equipoise.training import ArrayData, Curriculum, Recipe, Settings
 from equipoise.training.epoch_order import random_order
 from equipoise.training.margin_strength import BY_COUNTS
-from equipoise.training.settings import MOST_HELD_BACK, choose_batch_size, choose_length, choose_members, choose_width
+from equipoise.training.settings import (
+    MOST_HELD_BACK,
+    Length,
+    choose_batch_size,
+    choose_length,
+    choose_members,
+    choose_width,
+)
 
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier
@@ -49,6 +56,7 @@ def check_parameters(options: "UncertaintyBalancedClassifier") -> None:
         raise InvalidInputError(
             f"members={options.members} needs the network for tables; leave out either members or the backbone."
         )
+    _epochs(options)
     if options.decision is not None:
         check_rule(options.decision)
     if options.decision is not None and options.decision.needs_evidence and not has_unseen(options):
@@ -87,25 +95,52 @@ def held_out_rows(
 
 def curriculum_for(options: "UncertaintyBalancedClassifier", epochs: int, *, mixing: bool) -> Curriculum:
     """Return the stages of a training of this many epochs, with or without mixing."""
-    stages = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
-    given: dict[str, Any] = {stage: getattr(options, name) for stage, name in stages.items()}
-    lengths = {stage: length for stage, length in given.items() if length is not None}
+    lengths: dict[str, Any] = dict(_stage_lengths(options))
     names = ("kind", "m_max", "rule", "margins", "strength", "held_back")
     chosen = {name: effective_option(options, name) for name in names}
     if chosen["margins"] == "out_of_fold":  # calibrated out of fold
         chosen["held_back"] = 0.0
     elif chosen["held_back"] is None:
         chosen["held_back"] = 0.0 if mixing else HELD_BACK
-    known = chosen["margins"] in BY_COUNTS and chosen["strength"] == "uncertainty"
-    known &= _loss_option(options, "form") == "additive" and "softmax" not in lengths
-    return Curriculum(epochs, **lengths, **chosen, from_start=known)
+    return Curriculum(epochs, **lengths, **chosen, from_start=_margins_from_start(options))
+
+
+def _margins_from_start(options: "UncertaintyBalancedClassifier") -> bool:
+    """Return whether margins are known before training, so that it needs no softmax stage."""
+    known = effective_option(options, "margins") in BY_COUNTS and effective_option(options, "strength") == "uncertainty"
+    return known and _loss_option(options, "form") == "additive" and options.softmax_epochs is None
+
+
+def _stage_lengths(options: "UncertaintyBalancedClassifier") -> dict[str, int]:
+    """Return the number of epochs of each stage that has one, by the names of :class:`Curriculum`."""
+    stages = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
+    given = {stage: getattr(options, name) for stage, name in stages.items()}
+    return {stage: length for stage, length in given.items() if length is not None}
+
+
+def _epochs(options: "UncertaintyBalancedClassifier") -> int | None:
+    """Return the sum of the stages if each has a length, otherwise the ``epochs`` of the options."""
+    given = _stage_lengths(options)
+    first = () if _margins_from_start(options) else ("softmax",)
+    if not given.keys() >= {*first, "class_level", "sample_level"}:
+        return options.epochs
+    total = sum(given.values())
+    if options.epochs not in (None, total):
+        raise InvalidInputError(
+            f"the stages take {total} epochs, but epochs is {options.epochs}; set epochs={total}, or leave out "
+            "class_epochs or sample_epochs."
+        )
+    return total
 
 
 def settings_for(options: "UncertaintyBalancedClassifier", samples: int, seed: int) -> Settings:
     """Return the settings of a training on this many samples, from options of the same names and from their number."""
     given = {each.name: getattr(options, each.name) for each in fields(Settings) if hasattr(options, each.name)}
     batch_size = choose_batch_size(samples) if options.batch_size is None else options.batch_size
-    length = choose_length(samples, batch_size, options.epochs)
+    epochs = _epochs(options)
+    length = choose_length(samples, batch_size, epochs)
+    if epochs is not None and _stage_lengths(options):  # they count passes over the data, which must not be divided
+        length = Length(epochs, None)
     given |= length._asdict() | {"batch_size": batch_size, "seed": seed}
     return Settings(**given | {"patience": options.patience if options.early_stopping else None})
 

@@ -29,6 +29,7 @@ class Stages:
         self.epochs, self.from_start = whole_number("epochs", epochs, 1), from_start
         self.class_start, self.sample_start = stage_boundaries(self.epochs, softmax, class_level, sample_level)
         self.margin_start = 0 if from_start else self.class_start
+        self._class_epochs_given = _counts_epochs(class_level)
 
     def stage(self, epoch: int) -> Stage:
         """Return the stage of an ``epoch``, counted from 0."""
@@ -52,11 +53,11 @@ class Stages:
         if taken >= CLASS_STEPS or (left_out and self.margin_start < self.epochs):
             return None
         share = (self.sample_start - self.margin_start) / self.epochs or CLASS_LEVEL
-        enough = math.ceil(CLASS_STEPS / share / full_pass)
-        return (
-            f"training is short: margins get {taken} optimiser steps but need about {CLASS_STEPS} to act; set epochs "
-            f"to {enough} or more, or leave it unset."
-        )
+        if self._class_epochs_given:
+            advice = f"give the class stage {math.ceil(CLASS_STEPS / full_pass)} epochs or more"
+        else:
+            advice = f"set epochs to {math.ceil(CLASS_STEPS / share / full_pass)} or more, or leave it unset"
+        return f"training is short: margins get {taken} optimiser steps but need about {CLASS_STEPS} to act; {advice}."
 
 
 def stage_boundaries(epochs: int, softmax: float, class_level: float, sample_level: float) -> tuple[int, int]:
@@ -81,6 +82,11 @@ def stage_boundaries(epochs: int, softmax: float, class_level: float, sample_lev
     left = epochs - sum(int(stage) for stage in stages if _counts_epochs(stage))
     if left < 0:
         raise InvalidInputError(f"the stages take {epochs - left} epochs but there are only {epochs}; shorten one.")
+    if left > 0 and not any(shares):
+        raise InvalidInputError(
+            f"the stages take {epochs - left} epochs but there are {epochs}; use {epochs - left} epochs, or leave out "
+            "the length of one stage."
+        )
     whole = sum(shares) or 1.0
     counted = [int(stage) if _counts_epochs(stage) else int(left * stage / whole + 1e-9) for stage in stages]
     if class_level + sample_level > 0 and epochs > 1 and counted[1] + counted[2] == 0:
