@@ -17,13 +17,14 @@ def gather_classes(values: Tensor, target: Tensor) -> Tensor:
     return values.expand(*target.shape, values.shape[-1]).gather(-1, target.unsqueeze(-1)).squeeze(-1)
 
 
-def member_products(features: Tensor, vectors: Tensor, members: int) -> Tensor:
-    """Return every member's products of its part of the features and of the class vectors.
+def member_products(features: Tensor, vectors: Tensor, members: int, offset: Tensor | None = None) -> Tensor:
+    """Return every member's products of its part of the features and of the class vectors, plus ``offset``.
 
     Args:
         features: (batch, members·D).
         vectors: (outputs, members·D).
         members: how many there are.
+        offset: (outputs,).
 
     Returns:
         (members, batch, outputs), or with one member (batch, outputs)
@@ -32,6 +33,7 @@ def member_products(features: Tensor, vectors: Tensor, members: int) -> Tensor:
     tensor([ 10., 200.])
     """
     if members == 1:
-        return F.linear(features, vectors)
+        return F.linear(features, vectors, offset)
     own = features.unflatten(-1, (members, -1)).transpose(0, 1)  # (members, batch, D)
-    return torch.bmm(own, vectors.unflatten(-1, (members, -1)).permute(1, 2, 0))
+    each = vectors.unflatten(-1, (members, -1)).permute(1, 2, 0)  # (members, D, outputs)
+    return torch.bmm(own, each) if offset is None else torch.baddbmm(offset, own, each)

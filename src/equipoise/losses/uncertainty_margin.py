@@ -30,11 +30,6 @@ LEAST = {"margins": 1.0, "strength": 0.0, "sample_strength": 0.0, "shift": 0.0}
 """Buffers that may be set at any time, with their minima."""
 
 
-def additive_margin(logits: Tensor, margins: Tensor, strength: Tensor) -> Tensor:
-    """Return ‖w‖‖f‖cos α − s·(m − 1)."""
-    return logits - strength * (margins - 1)
-
-
 class UncertaintyMarginLoss(ClassVectorLoss):
     """The paper's loss with its class vectors; it is plain softmax until ``margins`` and ``strength`` are set.
 
@@ -198,7 +193,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def sample_losses(self, features: Tensor, target: Tensor, error: ErrorMoments | None = None) -> Tensor:
         vectors = self.training_vectors(features)
-        adjusted = self.margin_logits(self.dropped(features), vectors, target).unflatten(-1, self.class_shape)
+        adjusted = self.margin_logits(self.dropped(features), vectors, target)
         if self.sample_level not in ("none", "mixing") and self.sample_strength.item() > 0:
             grouped = vectors.detach().view(*self.class_shape, -1)
             adjusted = self._with_sample_level(adjusted, features.detach(), grouped, target, error)
@@ -206,43 +201,55 @@ class UncertaintyMarginLoss(ClassVectorLoss):
 
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:
         features = self.checked_features(features)
-        target = self.checked_target(torch.cat(labels), 2 * len(features)).unflatten(0, (2, -1))
-        places, weight = target.movedim(0, -1), torch.stack(weights, -1)  # (batch, 2) or (batch, attributes, 2)
-        weight = weight.unsqueeze(1) if self.multilabel else weight
+        target = self.checked_target(torch.cat(labels), 2 * len(features))
+        weight = torch.cat(weights).to(features).div_(-len(features))
+        weight = weight.unsqueeze(-1) if self.multilabel else weight
         if self.class_weight is not None:
-            weight = weight * gather_classes(self.class_weight, target).movedim(0, -1)
+            weight = weight * gather_classes(self.class_weight.to(weight), target)
+        given = list(zip(target.split(len(features)), weight.split(len(features)), strict=True))
         with full_precision(features):
             vectors, seen = self.training_vectors(features), self.dropped(features)
-            parts = (places,) if self.placement == "all" else places.split(1, -1)  # margins that differ by the label
-            found = []
-            for part in parts:
-                logits = self.margin_logits(seen, vectors, part[..., 0]).unflatten(-1, self.class_shape)
-                found.append(self.over_members(logits.log_softmax(-1)).gather(-1, part))
-            return -(torch.cat(found, -1) * weight).sum() / len(features)
+            if self.placement == "all":
+                return self._weighted_logs(seen, vectors, given)
+            return self._weighted_logs(seen, vectors, given[:1]) + self._weighted_logs(seen, vectors, given[1:])
+
+    def _weighted_logs(self, features: Tensor, vectors: Tensor, given: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """Return Σ weight · log softmax at the given labels, with the margins of the first."""
+        logs = self.over_members(self.margin_logits(features, vectors, given[0][0]).log_softmax(-1))
+        total = torch.zeros_like(logs)
+        for label, weight in given:
+            place = label.unsqueeze(-1)
+            total.scatter_add_(-1, place, weight.unsqueeze(-1).expand(place.shape))
+        return torch.dot(logs.flatten(), total.flatten())
 
     def training_vectors(self, features: Tensor) -> Tensor:
         """Return class vectors in the features' type, each member's of unit length or clamped."""
         vectors = self.weight.to(torch.promote_types(features.dtype, torch.float32))
+        if self.normalize and self.members == 1:
+            return unit_vectors(vectors)
         if self.normalize:
-            return unit_vectors(vectors.view(-1, self.in_features // self.members)).view_as(vectors)
+            return unit_vectors(vectors.unflatten(-1, (self.members, -1))).flatten(-2)
         # free vectors contribute their length to every logit, which must not overflow
         longest = torch.finfo(vectors.dtype).max ** 0.4
         return vectors.clamp(-longest, longest)
 
     def margin_logits(self, features: Tensor, vectors: Tensor, target: Tensor) -> Tensor:
-        """Return logits with their margins: (batch, outputs), or (members, batch, outputs).
+        """Return logits with their margins: (batch, classes) or (batch, attributes, 2), with members in front.
 
         Args:
             features: (batch, D), after dropout.
             vectors: from :meth:`training_vectors`.
             target: labels; −1 for a class that the head lacks, as when processes divide the classes.
         """
-        if self.strength.item() == 0:
-            return member_products(features, vectors, self.members)  # exactly softmax
         margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
-        if self.form == "additive":
-            return additive_margin(member_products(features, vectors, self.members), margins, strength)
-        return angular_logits(features, vectors, margins, strength, unit=self.normalize)
+        if self.form == "angular" and strength.item() > 0:
+            found = angular_logits(features, vectors, margins, strength, unit=self.normalize)
+        else:
+            margin = torch.addcmul(strength, strength, margins, value=-1)  # −s·(m − 1), exactly 0 without margins
+            shared = margin if self.placement == "all" else None
+            found = member_products(features, vectors, self.members, shared)
+            found = found + margin if shared is None else found
+        return found.unflatten(-1, self.class_shape) if self.multilabel else found
 
     def shard_logits(self, features: Tensor, undropped: Tensor, shard: Shard) -> Tensor:
         vectors, labels = self.training_vectors(features), torch.full((len(features),), -1, device=features.device)
