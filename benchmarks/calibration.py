@@ -34,14 +34,16 @@ Floats = NDArray[np.float64]
 SETS = {"cifar10": ("CIFAR-10, step 1:10", "step"), "ham10000": ("HAM10000, by lesion", "grouped")}
 FITS: dict[str, dict[str, Any]] = {
     "default": {},
+    "unmixed": {"sample_level": "none"},
     "validation": {"calibration": "validation"},
     "cross_entropy": {"method": "cross_entropy", "calibration": "none"},
 }
 METHODS = {
     "softmax of the logits": ("default", "raw"),
-    'calibration="none"': ("default", "none"),
-    'calibration="held_back"': ("default", "fitted"),
-    'calibration="validation"': ("validation", "fitted"),
+    "the default, which mixes": ("default", "fitted"),
+    'without mixing, calibration="none"': ("unmixed", "none"),
+    'without mixing, calibration="held_back"': ("unmixed", "fitted"),
+    'the default with calibration="validation"': ("validation", "fitted"),
     "cross-entropy, softmax": ("cross_entropy", "raw"),
     "cross-entropy": ("cross_entropy", "none"),
 }

@@ -19,8 +19,8 @@ LABELS = {
 INTRODUCTION = """# Does calibration on held-back samples help?
 
 The first two stages leave out a tenth of the samples. These can calibrate the probabilities before the last stage
-trains on them, too. Does that help? All columns come from one fit of the network with an [earlier
-default](index.md#earlier-defaults): `calibration="none"`; always a temperature, whether it helps or not;
+trains on them, too. Does that help? All columns come from one fit of the default network with `sample_level="none"` (a
+network that mixes samples holds none back): `calibration="none"`; always a temperature, whether it helps or not;
 `calibration="held_back"`, which uses a scaling only if it helps on left-out folds by more than a standard error; and
 the best temperature for the scored rows themselves, which no rule can know in advance. Scores are on held-out training
 rows; a fifth of each table was set aside and never read. Repeat it with
