@@ -1,7 +1,7 @@
 """Is the default ahead of the field's methods, and does its sample level earn its place?
 
     python benchmarks/ahead.py                     # every case and method, five seeds; resumes where it stopped
-    python benchmarks/ahead.py --part unseen       # tables that nothing had used
+    python benchmarks/ahead.py --part unseen       # tables not used before
     python benchmarks/ahead.py --part tuned        # pictures alone, rivals tuned over four settings each
     python benchmarks/ahead.py --part misleading   # cases whose class counts mislead
     python benchmarks/ahead.py --part natural      # decided for the fewest mistakes

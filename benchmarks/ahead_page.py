@@ -203,7 +203,7 @@ def misleading_tables(record: dict[str, Any], methods: list[str]) -> dict[str, l
 
 
 def unseen_tables(record: dict[str, Any], methods: list[str], mixed: Sequence[str]) -> dict[str, list[str]]:
-    """Tables that nothing had used: means, ours against each method there and over all cases, and what mixing adds."""
+    """Tables not used before: means, ours against each method there and over all cases, and what mixing adds."""
     cells = shown_cells(record, "unseen", methods)
     pairs = [(OURS, name) for name in methods if name != OURS] + [(ONE, name) for name in ONE_AGAINST]
     pair = pair_of(record, ONE, HEAD, ("unseen",))
@@ -211,6 +211,7 @@ def unseen_tables(record: dict[str, Any], methods: list[str], mixed: Sequence[st
         "unseen_cases": [str(len(cells))],
         "unseen": means_table(cells, methods, "balanced_accuracy"),
         "unseen_duels": pairs_table(record, pairs, ("unseen",)),
+        "unseen_mixed_cases": [str(len(mixed))],
         "unseen_mixed": sample_level_table({case: own for case, own in pair.items() if case in mixed}),
         "joint_cases": [str(len(cells) + len(shown_cells(record, "ahead", methods)))],
         "joint_duels": pairs_table(record, pairs, ("ahead", "unseen")),
@@ -256,11 +257,11 @@ def in_short(record: dict[str, Any], methods: list[str]) -> list[str]:
     return lines
 
 
-def answer(record: dict[str, Any], rivals: Sequence[str]) -> str:
-    """One sentence on balanced accuracy: the rivals that ours is ahead of, and the others with figures."""
+def answer(record: dict[str, Any], rivals: Sequence[str], part: str, opening: str) -> str:
+    """One sentence on balanced accuracy in a part of the page: the rivals ours is ahead of, the others with figures."""
     found: dict[str, list[str]] = defaultdict(list)
     for rival in rivals:
-        points = over_cases(pair_of(record, OURS, rival), OURS, rival, "balanced_accuracy")
+        points = over_cases(pair_of(record, OURS, rival, (part,)), OURS, rival, "balanced_accuracy")
         said = verdict(points)
         figures = "" if said == "ahead" else f" ({shown(paired_interval(points))} points, {p_value(points)})"
         found[said].append(rival + figures)
@@ -270,7 +271,7 @@ def answer(record: dict[str, Any], rivals: Sequence[str]) -> str:
         + (", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0])
         for said, names in found.items()
     ]
-    return f"In balanced accuracy over the cases, our default is {', and '.join(parts)}."
+    return f"{opening}, our default is {', and '.join(parts)}."
 
 
 def pairs_table(
@@ -355,7 +356,13 @@ def page(
     slow = cells_of(record, "ahead", older, fewest=FEW)
     settings, versions = record["settings"], record["versions"]
     places = {
-        "answer": [answer(record, (PLAIN, RIVAL, "VS", "LDAM-DRW"))],
+        "answer": [
+            answer(record, (PLAIN, RIVAL, "VS", "LDAM-DRW"), part, f"In balanced accuracy over {where}")
+            for part, where in (
+                ("ahead", "the cases of this page"),
+                ("unseen", "[tables not used before](#tables-not-used-before)"),
+            )
+        ],
         "in_short": [*in_short(record, beside), *added_in_short(mixed)],
         **{metric: means_table(cells, beside, metric) for metric in METRICS},
         "duels": pairs_table(record, [(OURS, name) for name in beside if name != OURS]),

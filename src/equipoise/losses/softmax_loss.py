@@ -18,7 +18,7 @@ def gather_classes(values: Tensor, target: Tensor) -> Tensor:
 
 
 def member_products(features: Tensor, vectors: Tensor, members: int, offset: Tensor | None = None) -> Tensor:
-    """Return every member's products of its part of the features and of the class vectors, plus ``offset``.
+    """Return every member's products of its part of the features with its class vectors, plus ``offset``.
 
     Args:
         features: (batch, members·D).

@@ -202,7 +202,7 @@ class UncertaintyMarginLoss(ClassVectorLoss):
     def mixed_loss(self, features: Tensor, labels: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor]) -> Tensor:
         features = self.checked_features(features)
         target = self.checked_target(torch.cat(labels), 2 * len(features))
-        weight = torch.cat(weights).to(features).div_(-len(features))
+        weight = torch.cat(weights).to(features).div_(-len(features))  # the loss is −Σ weight · log softmax / batch
         weight = weight.unsqueeze(-1) if self.multilabel else weight
         if self.class_weight is not None:
             weight = weight * gather_classes(self.class_weight.to(weight), target)

@@ -20,14 +20,22 @@ class Stages:
     Args:
         epochs: total number of epochs.
         softmax, class_level, sample_level: shares of them, or whole numbers that count epochs.
-        from_start: whether margins act from the first epoch, so that the class stage includes the softmax stage.
+        from_start: whether margins act from the first epoch. There is no softmax stage then: the class stage takes its
+            share, too, or has exactly the number of epochs that it is given.
+
+    >>> stages = Stages(30, SOFTMAX, 12, SAMPLE_LEVEL, from_start=True)
+    >>> [stages.stage(epoch) for epoch in (0, 11, 12)]
+    ['class', 'class', 'sample']
     """
 
     def __init__(
         self, epochs: int, softmax: float, class_level: float, sample_level: float, *, from_start: bool = False
     ) -> None:
         self.epochs, self.from_start = whole_number("epochs", epochs, 1), from_start
-        self.class_start, self.sample_start = stage_boundaries(self.epochs, softmax, class_level, sample_level)
+        exact = from_start and _counts_epochs(class_level)
+        first, last = stage_boundaries(self.epochs, 0 if exact else softmax, class_level, sample_level)
+        self.class_start = min(last, max(1, int(SOFTMAX * self.epochs))) if exact else first
+        self.sample_start = last
         self.margin_start = 0 if from_start else self.class_start
         self._class_epochs_given = _counts_epochs(class_level)
 
@@ -54,7 +62,7 @@ class Stages:
             return None
         share = (self.sample_start - self.margin_start) / self.epochs or CLASS_LEVEL
         if self._class_epochs_given:
-            advice = f"give the class stage {math.ceil(CLASS_STEPS / full_pass)} epochs or more"
+            advice = f"give the class stage {math.ceil(CLASS_STEPS / steps[self.margin_start])} epochs or more"
         else:
             advice = f"set epochs to {math.ceil(CLASS_STEPS / share / full_pass)} or more, or leave it unset"
         return f"training is short: margins get {taken} optimiser steps but need about {CLASS_STEPS} to act; {advice}."
@@ -81,7 +89,10 @@ def stage_boundaries(epochs: int, softmax: float, class_level: float, sample_lev
     shares = [stage for stage in stages if not _counts_epochs(stage)]
     left = epochs - sum(int(stage) for stage in stages if _counts_epochs(stage))
     if left < 0:
-        raise InvalidInputError(f"the stages take {epochs - left} epochs but there are only {epochs}; shorten one.")
+        raise InvalidInputError(
+            f"the stages take {epochs - left} epochs but there are only {epochs}; shorten a stage, or train for more "
+            "epochs."
+        )
     if left > 0 and not any(shares):
         raise InvalidInputError(
             f"the stages take {epochs - left} epochs but there are {epochs}; use {epochs - left} epochs, or leave out "
