@@ -33,7 +33,7 @@ import pandas as pd
 import sklearn
 import torch
 import unseen
-from ahead_page import AVERAGED, HEAD, NATURAL, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, UNCERTAIN, page
+from ahead_page import AVERAGED, HEAD, NATURAL, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, THINNED, UNCERTAIN, page
 from ahead_tried import tried
 from mixing import mnist_images, of_each_class, unit_vectors
 from sklearn.datasets import load_digits
@@ -320,7 +320,10 @@ PARTS: dict[str, tuple[dict[str, Case], dict[str, Any]]] = {
     "unseen": (UNSEEN, ALONE),
     "tuned": ({name: case for name, case in CASES.items() if name.startswith(("CIFAR-10", "HAM10000"))}, TUNED),
     "misleading": (MISLEADING, COUNTED),
-    "natural": (CASES, {label: METHODS[label] for label in NATURAL}),
+    "natural": (
+        {name: case for name, case in CASES.items() if THINNED not in name},
+        {label: METHODS[label] for label in NATURAL},
+    ),
 }
 """Parts of the page: their cases and methods."""
 RUNS: dict[str, Callable[..., dict[str, Any]]] = {"tuned": run_tuned, "natural": partial(run, decision=Natural())}
