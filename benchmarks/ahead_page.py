@@ -113,6 +113,15 @@ def means_table(cells: Cells, methods: list[str], metric: str) -> list[str]:
     return lines
 
 
+def means_by_method(cells: Cells, methods: list[str], metric: str) -> list[str]:
+    """The same for many methods: one row per method, one column per case."""
+    wide = [line.strip("| ").split(" | ") for line in means_table(cells, methods, metric)[2:]]
+    lines = ["| | " + " | ".join(case for case, *_ in wide) + " |", "|---" * (len(wide) + 1) + "|"]
+    for place, method in enumerate(methods, 1):
+        lines.append(f"| {method} | " + " | ".join(row[place] for row in wide) + " |")
+    return lines
+
+
 def verdict(points: Sequence[float]) -> str:
     """Say what the cases together show: ahead, behind, equivalent, or nothing."""
     whole, narrow = paired_interval(points), paired_interval(points, confidence=0.9)
@@ -232,7 +241,11 @@ def natural_tables(record: dict[str, Any]) -> dict[str, list[str]]:
         ]
         lines.append(f"| {method} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
     rivals = [name for name in NATURAL if name != OURS]
-    return {"natural_cases": [str(len(cells))], "natural": lines, "natural_duels": duel_table(cells, OURS, rivals, MISTAKES)}
+    return {
+        "natural_cases": [str(len(cells))],
+        "natural": lines,
+        "natural_duels": duel_table(cells, OURS, rivals, MISTAKES),
+    }
 
 
 def sample_level_table(cells: Cells) -> list[str]:
@@ -317,7 +330,7 @@ def tuned_tables(record: dict[str, Any], methods: list[str]) -> list[str]:
     if not cells:
         return ["Not run yet."]
     rivals = [name for name in methods if name != ONE]
-    return [*means_table(cells, methods, "balanced_accuracy"), "", *duel_table(cells, ONE, rivals)]
+    return [*means_by_method(cells, methods, "balanced_accuracy"), "", *duel_table(cells, ONE, rivals)]
 
 
 def sizes(cells: Cells) -> list[str]:

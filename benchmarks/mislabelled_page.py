@@ -42,8 +42,8 @@ precision and, with rare classes, how many of their correct labels are in the fi
 - *F̂ under dropout*: the sample uncertainty of the paper, the probability that dropout lets a rival win.
 - *nearest others*: how many of ten neighbours have another label.
 
-"softmax stage" takes the network after a sixth of the epochs, where a softmax stage would end; "trained" takes the final
-one.
+"softmax stage" takes the network after a sixth of the epochs, where a softmax stage would end; "trained" takes the
+final one.
 """
 
 READING = """## In words
