@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from equipoise.losses.psi import SHORTEST
@@ -19,8 +18,14 @@ def unit_vectors(weight: Tensor) -> Tensor:
     result and fill three more tensors of its size, most of a head's memory; for fewer classes it is faster.
     """
     if weight.numel() <= NUMBERS_AT_ONCE:
-        return F.normalize(weight, dim=-1)
+        return _divided(weight)
     unit: Tensor = _UnitVectors.apply(weight)  # type: ignore[no-untyped-call]
+    return unit
+
+
+def _divided(weight: Tensor) -> Tensor:
+    """Return what ``F.normalize`` computes, with fewer calls."""
+    unit: Tensor = weight / torch.linalg.vector_norm(weight, dim=-1, keepdim=True).clamp_min(SHORTEST)
     return unit
 
 
@@ -31,7 +36,7 @@ class _UnitVectors(torch.autograd.Function):
 
     @staticmethod
     def forward(weight: Tensor) -> Tensor:
-        return F.normalize(weight, dim=-1)
+        return _divided(weight)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004

@@ -114,11 +114,12 @@ class Curriculum(Stages):
 
     def start(self, loss: ClassVectorLoss) -> None:
         """Set ``loss`` for the first epoch, or after :meth:`load_state_dict` for the epoch where training stopped."""
+        self._started = False
         self.start_epoch(self.epoch, loss)
 
     def start_epoch(self, epoch: int, loss: ClassVectorLoss) -> Stage:
         """Set the strengths of the class and the sample level of ``loss`` for an epoch, and return its stage."""
-        stage = self.stage(epoch)
+        stage, first = self.stage(epoch), not self._started
         self.epoch, self._started = epoch, True
         loss.set_progress(epoch / self.epochs)
         if stage == "softmax":
@@ -129,7 +130,7 @@ class Curriculum(Stages):
                 f"epoch {epoch} is in stage {stage!r} but no class uncertainty is set; call set_uncertainty at the end "
                 f"of epoch {self.class_start - 1}."
             )
-        if self.from_start:
+        if self.from_start and first:
             loss.margins = self._margins(loss)
         loss.set_strength(self._strength_of(loss, epoch), sample_strength=1.0 if stage == "sample" else 0.0)
         return stage
