@@ -33,7 +33,19 @@ import pandas as pd
 import sklearn
 import torch
 import unseen
-from ahead_page import AVERAGED, HEAD, NATURAL, ONE, OURS, OUT_OF_FOLD, PLAIN, RIVAL, STAGED, THINNED, UNCERTAIN, page
+from ahead_page import (
+    AVERAGED,
+    HEAD,
+    NATURAL,
+    ONE,
+    OURS,
+    OUT_OF_FOLD,
+    PLAIN,
+    RIVAL,
+    STAGED,
+    UNCERTAIN,
+    page,
+)
 from ahead_tried import tried
 from mixing import mnist_images, of_each_class, unit_vectors
 from sklearn.datasets import load_digits
@@ -315,13 +327,15 @@ def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     }
 
 
+OTHER_PRIOR = (" 1:", "TREC")
+"""In the names of cases whose test rows have another class prior than the training rows."""
 PARTS: dict[str, tuple[dict[str, Case], dict[str, Any]]] = {
     "ahead": (CASES, METHODS),
     "unseen": (UNSEEN, ALONE),
     "tuned": ({name: case for name, case in CASES.items() if name.startswith(("CIFAR-10", "HAM10000"))}, TUNED),
     "misleading": (MISLEADING, COUNTED),
     "natural": (
-        {name: case for name, case in CASES.items() if THINNED not in name},
+        {name: case for name, case in CASES.items() if not any(part in name for part in OTHER_PRIOR)},
         {label: METHODS[label] for label in NATURAL},
     ),
 }

@@ -15,8 +15,9 @@ from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 OURS, ONE, STAGED, OUT_OF_FOLD = "ours", "ours, one network", "ours, three stages", "ours, out of fold"
 PLAIN, RIVAL, HEAD = "cross-entropy", "logit adjustment", "logit adjustment, our head"
 AVERAGED, UNCERTAIN = "logit adjustment, four networks", "ours, uncertainty alone"
-THINNED = " 1:"
-"""In the name of a case whose training rows were made rarer than its test rows."""
+RIVALS = (PLAIN, RIVAL, "VS", "LDAM-DRW")
+PICTURES, TEXTS = ("MNIST", "digits", "CIFAR-10", "HAM10000"), ("TREC", "SMS")
+"""How the names of cases begin."""
 NATURAL = (PLAIN, RIVAL, AVERAGED, ONE, OURS)
 """Methods that are also scored with decisions for the fewest mistakes."""
 ONE_AGAINST = (PLAIN, RIVAL, HEAD, "VS", "LDAM-DRW")
@@ -189,7 +190,7 @@ def won_and_lost(cells: Cells, one: str, others: Sequence[str], metric: str) -> 
         found = {case: paired_interval(gains(cells, case, one, other, metric)) for case in cells}
         clear = {case: each.mean > 0 for case, each in found.items() if not each.contains_zero}
         parts = []
-        for word, wanted in (("ahead", True), ("behind", False)):
+        for word, wanted in (("interval above 0", True), ("below 0", False)):
             own = [case for case, won in clear.items() if won == wanted]
             parts.append(f"{word} in {len(own)}" + (f" ({'; '.join(own)})" if own else ""))
         lines.append(f"- {one} against {other}, {len(cells)} cases: {', '.join(parts)}.")
@@ -231,8 +232,7 @@ def unseen_tables(record: dict[str, Any], methods: list[str], mixed: Sequence[st
 
 def natural_tables(record: dict[str, Any]) -> dict[str, list[str]]:
     """Decisions for the fewest mistakes: the mean scores of each method over the cases, and ours against each."""
-    every = cells_of(record, "natural", NATURAL)
-    cells = {case: own for case, own in every.items() if THINNED not in case}
+    cells = cells_of(record, "natural", NATURAL)
     lines = ["| decided by `Natural()` | " + " | ".join(MISTAKES.values()) + " |", "|---" * (len(MISTAKES) + 1) + "|"]
     for method in NATURAL:
         means = [
@@ -255,7 +255,7 @@ def sample_level_table(cells: Cells) -> list[str]:
         row = [shown(paired_interval(gains(cells, case, ONE, HEAD, metric))) for metric in METRICS]
         lines.append(f"| {case} | " + " | ".join(row) + " |")
     pooled = [[gain for case in cells for gain in gains(cells, case, ONE, HEAD, metric)] for metric in METRICS]
-    lines.append("| all fits pooled | " + " | ".join(f"**{shown(paired_interval(own))}**" for own in pooled) + " |")
+    lines.append("| all fits pooled | " + " | ".join(shown(paired_interval(own)) for own in pooled) + " |")
     points = {metric: over_cases(cells, ONE, HEAD, metric) for metric in METRICS}
     row = [f"{shown(paired_interval(own))}, {p_value(own)}" for own in points.values()]
     return [*lines, "| means of the cases | " + " | ".join(row) + " |"]
@@ -273,21 +273,76 @@ def in_short(record: dict[str, Any], methods: list[str]) -> list[str]:
     return lines
 
 
-def answer(record: dict[str, Any], rivals: Sequence[str], part: str, opening: str) -> str:
-    """One sentence on balanced accuracy in a part of the page: the rivals ours is ahead of, the others with figures."""
-    found: dict[str, list[str]] = defaultdict(list)
+def answer(record: dict[str, Any], rivals: Sequence[str], part: str) -> str:
+    """The rivals that ours is ahead of in balanced accuracy in a part of the page, and the others with figures."""
+    ahead, others = [], []
     for rival in rivals:
         points = over_cases(pair_of(record, OURS, rival, (part,)), OURS, rival, "balanced_accuracy")
         said = verdict(points)
-        figures = "" if said == "ahead" else f" ({shown(paired_interval(points))} points, {p_value(points)})"
-        found[said].append(rival + figures)
-    wording = {"ahead": "significantly ahead of", "behind": "significantly behind"}
-    parts = [
-        f"{wording.get(said, said.replace('different', 'different from').replace('equivalent', 'equivalent to'))} "
-        + (", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0])
-        for said, names in found.items()
+        if said == "ahead":
+            ahead.append(rival)
+        else:
+            others.append(f"{rival}: {said} ({shown(paired_interval(points))} points, {p_value(points)})")
+    return "; ".join([", ".join(ahead) or "none", *others])
+
+
+def groups_table(record: dict[str, Any], groups: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> list[str]:
+    """Balanced accuracy against logit adjustment by kind of data; a group has parts of the page and names of cases."""
+    pairs = ((OURS, RIVAL), (OURS, AVERAGED), (ONE, RIVAL))
+    lines = [
+        "| | cases | " + " | ".join(f"{one} against {other} | p" for one, other in pairs) + " |",
+        "|---" * (2 + 2 * len(pairs)) + "|",
     ]
-    return f"{opening}, our default is {', and '.join(parts)}."
+    for group, (parts, names) in groups.items():
+        row = [group, str(len(names))]
+        for one, other in pairs:
+            cells = pair_of(record, one, other, parts)
+            points = over_cases({case: cells[case] for case in names}, one, other, "balanced_accuracy")
+            row += [shown(paired_interval(points)), p_cell(points)]
+        lines.append("| " + " | ".join(row) + " |")
+    return lines
+
+
+def sources_table(record: dict[str, Any], rivals: Sequence[str]) -> list[str]:
+    """Balanced accuracy of ours against each, cases of the same source of data averaged first."""
+    parts = {"sources of these cases": ("ahead",), "with the unused tables": ("ahead", "unseen")}
+    lines = ["| ours against | " + " | ".join(f"{name} | p" for name in parts) + " |", "|---" * 5 + "|"]
+    for rival in rivals:
+        row = [rival]
+        for chosen in parts.values():
+            found: dict[str, list[float]] = defaultdict(list)
+            cells = pair_of(record, OURS, rival, chosen)
+            for case, points in zip(cells, over_cases(cells, OURS, rival, "balanced_accuracy"), strict=True):
+                found[source_of(case)].append(points)
+            means = [float(np.mean(each)) for each in found.values()]
+            row += [f"{shown(paired_interval(means))} ({len(means)})", p_cell(means)]
+        lines.append("| " + " | ".join(row) + " |")
+    return lines
+
+
+def source_of(case: str) -> str:
+    """The data of a case.
+
+    >>> source_of("CIFAR-10 features, step 1:10"), source_of("CIFAR-10 features, step 1:50")
+    ('CIFAR-10 features', 'CIFAR-10 features')
+    """
+    return case.split(",", maxsplit=1)[0]
+
+
+def kinds(record: dict[str, Any], methods: list[str], mixed: Sequence[str]) -> dict[str, Any]:
+    """The cases by kind of data, each with its part of the page; ``mixed`` are those with a sample level."""
+    every = list(shown_cells(record, "ahead", methods))
+    pictures = [case for case in every if case.startswith(PICTURES)]
+    texts = [case for case in every if case.startswith(TEXTS)]
+    rest = [case for case in every if case not in (*pictures, *texts)]
+    found = {
+        "pictures and their features, mixed": pictures,
+        "texts, mixed": texts,
+        "tables, mixed": [case for case in rest if case in mixed],
+        "tables, not mixed": [case for case in rest if case not in mixed],
+    }
+    groups = {name: (("ahead",), cases) for name, cases in found.items() if cases}
+    return groups | {"tables not used before": (("unseen",), list(shown_cells(record, "unseen", methods)))}
 
 
 def pairs_table(
@@ -310,7 +365,7 @@ def pairs_table(
 
 def added_in_short(cells: Cells) -> list[str]:
     """What mixing adds, in a sentence."""
-    points = over_cases(cells, ONE, HEAD, "balanced_accuracy")
+    points, f1 = (over_cases(cells, ONE, HEAD, metric) for metric in ("balanced_accuracy", "macro_f1"))
     clear = [
         case
         for case in cells
@@ -319,7 +374,8 @@ def added_in_short(cells: Cells) -> list[str]:
     ]
     return [
         f"- Mixing adds {shown(paired_interval(points))} points of balanced accuracy over the {len(cells)} cases "
-        f"run with and without it ({p_value(points)}); the gain is significant in {len(clear)} of them"
+        f"run with and without it ({p_value(points)}), and {shown(paired_interval(f1))} of macro F1 ({p_value(f1)}). "
+        f"In balanced accuracy the interval over the seeds is above 0 in {len(clear)} of them"
         + (f": {'; '.join(clear)}." if clear else ".")
     ]
 
@@ -330,7 +386,11 @@ def tuned_tables(record: dict[str, Any], methods: list[str]) -> list[str]:
     if not cells:
         return ["Not run yet."]
     rivals = [name for name in methods if name != ONE]
-    return [*means_by_method(cells, methods, "balanced_accuracy"), "", *duel_table(cells, ONE, rivals)]
+    lines = [f"| {ONE} against | " + " | ".join(METRICS.values()) + " |", "|---" * (len(METRICS) + 1) + "|"]
+    for rival in rivals:
+        found = [shown(paired_interval(over_cases(cells, ONE, rival, metric))) for metric in METRICS]
+        lines.append(f"| {rival} | " + " | ".join(found) + " |")
+    return [*means_by_method(cells, methods, "balanced_accuracy"), "", *lines]
 
 
 def sizes(cells: Cells) -> list[str]:
@@ -372,13 +432,9 @@ def page(
     slow = cells_of(record, "ahead", older, fewest=FEW)
     settings, versions = record["settings"], record["versions"]
     places = {
-        "answer": [
-            answer(record, (PLAIN, RIVAL, "VS", "LDAM-DRW"), part, f"In balanced accuracy over {where}")
-            for part, where in (
-                ("ahead", "the cases of this page"),
-                ("unseen", "[tables not used before](#tables-not-used-before)"),
-            )
-        ],
+        **{f"answer_{part}": [answer(record, RIVALS, part)] for part in ("ahead", "unseen")},
+        "kinds": groups_table(record, kinds(record, beside, list(mixed))),
+        "sources": sources_table(record, (*RIVALS, HEAD, AVERAGED)),
         "in_short": [*in_short(record, beside), *added_in_short(mixed)],
         **{metric: means_table(cells, beside, metric) for metric in METRICS},
         "duels": pairs_table(record, [(OURS, name) for name in beside if name != OURS]),

@@ -37,6 +37,7 @@ FITS: dict[str, dict[str, Any]] = {
     "unmixed": {"sample_level": "none"},
     "validation": {"calibration": "validation"},
     "cross_entropy": {"method": "cross_entropy", "calibration": "none"},
+    "cross_entropy_validation": {"method": "cross_entropy", "calibration": "validation"},
 }
 METHODS = {
     "softmax of the logits": ("default", "raw"),
@@ -46,6 +47,7 @@ METHODS = {
     'the default with calibration="validation"': ("validation", "fitted"),
     "cross-entropy, softmax": ("cross_entropy", "raw"),
     "cross-entropy": ("cross_entropy", "none"),
+    'cross-entropy with calibration="validation"': ("cross_entropy_validation", "fitted"),
 }
 """Name -> the fit, and what is done to its logits; "none" moves them to the class prior by Bayes' rule, and no more."""
 LEVEL, DIVISIONS, ENOUGH = 0.9, 20, 100
