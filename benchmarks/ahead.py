@@ -5,6 +5,7 @@
     python benchmarks/ahead.py --part tuned        # pictures alone, rivals tuned over four settings each
     python benchmarks/ahead.py --part misleading   # cases whose class counts mislead
     python benchmarks/ahead.py --part natural      # decided for the fewest mistakes
+    python benchmarks/ahead.py --part mixup        # rivals that mix samples
     python benchmarks/ahead.py --speed             # CPU times of some cases, the methods in turns
     python benchmarks/ahead.py --page              # write the page again, run nothing
 
@@ -36,6 +37,8 @@ import unseen
 from ahead_page import (
     AVERAGED,
     HEAD,
+    MIXUP,
+    MIXUP_HEAD,
     NATURAL,
     ONE,
     OURS,
@@ -61,10 +64,13 @@ from equipoise.data.columns.sentence_encoder import DEFAULT, load_encoder
 from equipoise.data.imbalance import exponential, step
 from equipoise.data.splits import hold_out, official
 from equipoise.decisions import DecisionRule, Natural
+from equipoise.estimators import network_training
+from equipoise.estimators.options_to_settings import curriculum_for
 from equipoise.evaluation import scores
 from equipoise.models import extract_features, image_backbone
 from equipoise.models.pretrained_weights import packaged_weights
 from equipoise.paper.tables.table_samples import Source
+from equipoise.training import Curriculum
 from equipoise.training.settings import MEMBERS
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -327,6 +333,23 @@ def kept_scores(y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     }
 
 
+def run_mixup(case: Case, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The same; with ``partner_power``, mixed samples have partners by another rule than the default's."""
+    own = dict(options)
+    power = own.pop("partner_power", None)
+
+    def curriculum(*given: Any, **named: Any) -> Curriculum:
+        found = curriculum_for(*given, **named)
+        found.partner_power = found.partner_power if power is None else power
+        return found
+
+    network_training.curriculum_for = curriculum  # the estimator calls it
+    try:
+        return run(case, own, seed)
+    finally:
+        network_training.curriculum_for = curriculum_for
+
+
 OTHER_PRIOR = (" 1:", "TREC")
 """In the names of cases whose test rows have another class prior than the training rows."""
 PARTS: dict[str, tuple[dict[str, Case], dict[str, Any]]] = {
@@ -338,9 +361,21 @@ PARTS: dict[str, tuple[dict[str, Case], dict[str, Any]]] = {
         {name: case for name, case in CASES.items() if not any(part in name for part in OTHER_PRIOR)},
         {label: METHODS[label] for label in NATURAL},
     ),
+    "mixup": (
+        {name: case for name, case in CASES.items() if name not in UNMIXED},
+        {
+            **{label: METHODS[label] for label in (RIVAL, HEAD, ONE)},
+            MIXUP: {"members": 1, "partner_power": 1.0, "normalize": False},
+            MIXUP_HEAD: {"members": 1, "partner_power": 1.0},
+        },
+    ),
 }
 """Parts of the page: their cases and methods."""
-RUNS: dict[str, Callable[..., dict[str, Any]]] = {"tuned": run_tuned, "natural": partial(run, decision=Natural())}
+RUNS: dict[str, Callable[..., dict[str, Any]]] = {
+    "tuned": run_tuned,
+    "natural": partial(run, decision=Natural()),
+    "mixup": run_mixup,
+}
 """Parts whose fits differ from :func:`run`."""
 TIMED = ("yeast", "bank", "MNIST, step 1:50", "digits, exponential 1:100")
 REPEATS = 5

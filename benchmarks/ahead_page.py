@@ -14,6 +14,7 @@ from equipoise.app.compare.leaderboard import FEWEST_PAIRS
 
 OURS, ONE, STAGED, OUT_OF_FOLD = "ours", "ours, one network", "ours, three stages", "ours, out of fold"
 PLAIN, RIVAL, HEAD = "cross-entropy", "logit adjustment", "logit adjustment, our head"
+MIXUP, MIXUP_HEAD = "logit adjustment, plain mixup", "logit adjustment, our head, plain mixup"
 AVERAGED, UNCERTAIN = "logit adjustment, four networks", "ours, uncertainty alone"
 RIVALS = (PLAIN, RIVAL, "VS", "LDAM-DRW")
 PICTURES, TEXTS = ("MNIST", "digits", "CIFAR-10", "HAM10000"), ("TREC", "SMS")
@@ -261,6 +262,13 @@ def sample_level_table(cells: Cells) -> list[str]:
     return [*lines, "| means of the cases | " + " | ".join(row) + " |"]
 
 
+def mixup_tables(record: dict[str, Any]) -> list[str]:
+    """One network of ours against logit adjustment with mixup, whose partners come as the samples do."""
+    rivals = (RIVAL, HEAD, MIXUP, MIXUP_HEAD)
+    cells = cells_of(record, "mixup", (ONE, *rivals))
+    return [*means_table(cells, [*rivals, ONE], "balanced_accuracy"), "", *duel_table(cells, ONE, rivals)]
+
+
 def in_short(record: dict[str, Any], methods: list[str]) -> list[str]:
     """The findings, each from the tables below."""
     lines = []
@@ -443,6 +451,7 @@ def page(
         "sample_level": sample_level_table(mixed),
         "out_of_fold": [*means_table(slow, older, "balanced_accuracy"), "", *duel_table(slow, OUT_OF_FOLD, older[:-1])],
         "tuned": tuned_tables(record, tuned),
+        "mixup": mixup_tables(record),
         "sizes": sizes(cells),
         "cases": [str(len(cells))],
         "speed": speed_table(record),
