@@ -64,8 +64,7 @@ def lines() -> list[str]:
 
 
 CONCLUSION = """These heads are therefore trained without dropout of their own. The stochastic passes that measure
-uncertainty still drop features, behind the normalisation. All [tables of results](index.md) were run so, except
-[CIFAR-10](tables/cifar10.md), whose LDAM-DRW had dropout in front."""
+uncertainty still drop features, behind the normalisation. All [tables of results](index.md) were run so."""
 
 
 if __name__ == "__main__":
