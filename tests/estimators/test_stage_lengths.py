@@ -40,7 +40,7 @@ def test_a_training_is_as_long_as_its_stages(options, stages):
 
 
 def test_stages_that_do_not_fill_the_epochs_are_refused():
-    said = r"class_epochs, sample_epochs add up to 5 epochs, but epochs is 8; leave epochs out, or set epochs=5\."
+    said = r"class_epochs \+ sample_epochs is 5, but epochs is 8; leave epochs out, or set epochs=5\."
     with pytest.raises(InvalidInputError, match=said):
         short(class_epochs=2, sample_epochs=3, epochs=8).fit(*rows())
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from equipoise.data.images import Images
 from equipoise.data.samples import rows_of
 from equipoise.data.splits import hold_out
-from equipoise.errors import InvalidInputError, listed
+from equipoise.errors import InvalidInputError
 from equipoise.estimators.calibrated_classifier import check_rule
 from equipoise.estimators.training_options import PRESETS, default_sample_level
 from equipoise.losses.registry import fixed_options, loss_builder
@@ -127,10 +127,9 @@ def _epochs(options: "UncertaintyBalancedClassifier") -> int | None:
         return options.epochs
     total = sum(given.values())
     if options.epochs not in (None, total):
-        stages = listed([STAGES[stage] for stage in given], quoted=False)
+        stages = " + ".join(STAGES[stage] for stage in given)
         raise InvalidInputError(
-            f"{stages} add up to {total} epochs, but epochs is {options.epochs}; leave epochs out, or set "
-            f"epochs={total}."
+            f"{stages} is {total}, but epochs is {options.epochs}; leave epochs out, or set epochs={total}."
         )
     return total
 
