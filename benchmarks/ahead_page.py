@@ -410,6 +410,12 @@ def sizes(cells: Cells) -> list[str]:
     return lines
 
 
+def most_rows(record: dict[str, Any]) -> str:
+    """Rows to fit of the largest case, unused tables included."""
+    cells = pair_of(record, OURS, RIVAL, ("ahead", "unseen"))
+    return f"{max(each['rows'] for own in cells.values() for each in own[OURS].values()):,.0f}"
+
+
 def speed_table(record: dict[str, Any]) -> list[str]:
     """How many times as long a fit takes as with cross-entropy: the ratio of medians, case by case."""
     others = (ONE, AVERAGED, OURS)
@@ -454,6 +460,7 @@ def page(
         "mixup": mixup_tables(record),
         "sizes": sizes(cells),
         "cases": [str(len(cells))],
+        "most_rows": [most_rows(record)],
         "speed": speed_table(record),
         **misleading_tables(record, counted),
         **unseen_tables(record, beside, unseen_mixed),

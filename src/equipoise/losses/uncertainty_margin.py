@@ -206,12 +206,13 @@ class UncertaintyMarginLoss(ClassVectorLoss):
         weight = weight.unsqueeze(-1) if self.multilabel else weight
         if self.class_weight is not None:
             weight = weight * gather_classes(self.class_weight.to(weight), target)
-        given = list(zip(target.split(len(features)), weight.split(len(features)), strict=True))
+        both = list(zip(target.split(len(features)), weight.split(len(features)), strict=True))
         with full_precision(features):
             vectors, seen = self.training_vectors(features), self.dropped(features)
             if self.placement == "all":
-                return self._weighted_logs(seen, vectors, given)
-            return self._weighted_logs(seen, vectors, given[:1]) + self._weighted_logs(seen, vectors, given[1:])
+                return self._weighted_logs(seen, vectors, both)
+            # margins that differ by the label
+            return self._weighted_logs(seen, vectors, both[:1]) + self._weighted_logs(seen, vectors, both[1:])
 
     def _weighted_logs(self, features: Tensor, vectors: Tensor, given: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Return Σ weight · log softmax at the given labels, with the margins of the first."""
@@ -242,13 +243,13 @@ class UncertaintyMarginLoss(ClassVectorLoss):
             target: labels; −1 for a class that the head lacks, as when processes divide the classes.
         """
         margins, strength = self._placed_margins(target).to(features.dtype), self.strength.to(features.dtype)
+        lowered = torch.addcmul(strength, strength, margins, value=-1)  # −s·(m − 1), exactly 0 without margins
         if self.form == "angular" and strength.item() > 0:
             found = angular_logits(features, vectors, margins, strength, unit=self.normalize)
+        elif self.placement == "all":
+            found = member_products(features, vectors, self.members, lowered)
         else:
-            margin = torch.addcmul(strength, strength, margins, value=-1)  # −s·(m − 1), exactly 0 without margins
-            shared = margin if self.placement == "all" else None
-            found = member_products(features, vectors, self.members, shared)
-            found = found + margin if shared is None else found
+            found = member_products(features, vectors, self.members) + lowered
         return found.unflatten(-1, self.class_shape) if self.multilabel else found
 
     def shard_logits(self, features: Tensor, undropped: Tensor, shard: Shard) -> Tensor:

@@ -20,8 +20,8 @@ class Stages:
     Args:
         epochs: total number of epochs.
         softmax, class_level, sample_level: shares of them, or whole numbers that count epochs.
-        from_start: whether margins act from the first epoch. There is no softmax stage then: the class stage takes its
-            share, too, or has exactly the number of epochs that it is given.
+        from_start: whether margins act from the first epoch. Then there is no softmax stage, and its share goes to the
+            class stage, unless ``class_level`` counts epochs.
 
     >>> stages = Stages(30, SOFTMAX, 12, SAMPLE_LEVEL, from_start=True)
     >>> [stages.stage(epoch) for epoch in (0, 11, 12)]
